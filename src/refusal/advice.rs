@@ -1,0 +1,349 @@
+//! The total functions of a [`Refusal`]: status, code, fault, severity, retry advice, message.
+//!
+//! Every match is exhaustive without a wildcard arm, so that a new refusal cannot be added
+//! without deciding all of them.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::{Clock, Cut, FullStatus, Outage, Part, Refusal};
+
+/// Whose fault a refusal is; what the client caused never counts against the upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The caller's: another try of the same request changes nothing.
+    Client,
+    /// The model server's.
+    Upstream,
+    /// Nobody's: there is one slot and it is taken, or a person said no.
+    Capacity,
+    /// The gateway's own.
+    Gateway,
+}
+
+/// What a caller is told about trying again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// `x-should-retry: false`.
+    Never,
+    /// `x-should-retry: true` and a `Retry-After` of this long.
+    After(Duration),
+    /// `x-should-retry: false` for programs, with a `Retry-After` for people who look.
+    NotByItself(Duration),
+    /// Nothing beyond the status (a relayed error that gave no advice).
+    AsStatusSays,
+}
+
+/// How loud the log line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// Ordinary: the caller's mistake or a full line.
+    Info,
+    /// Somebody should look: the model server failed.
+    Warn,
+    /// A fault of our own.
+    Error,
+}
+
+impl Refusal {
+    /// The HTTP status. Never 408, 409 or 499: SDKs retry those (or know them not at all).
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Unavailable { .. }
+            | Self::Loading { .. }
+            | Self::QueueTimeout { .. }
+            | Self::Paused { .. }
+            | Self::MemoryPressure { .. }
+            | Self::Interrupted { .. }
+            | Self::RepeatedCrash
+            | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Overloaded { status, .. } => match status {
+                FullStatus::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+                FullStatus::TooMany => StatusCode::TOO_MANY_REQUESTS,
+            },
+            Self::ContextOverflow { .. } | Self::BadRequest { .. } => StatusCode::BAD_REQUEST,
+            Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::Upstream(error) => relayed_status(error.status),
+            Self::DialectUnsupported { .. } | Self::NotFound { .. } => StatusCode::NOT_FOUND,
+            Self::RemoteModelBlocked { .. }
+            | Self::ForbiddenHost { .. }
+            | Self::ForbiddenOrigin { .. }
+            | Self::AdminBlocked { .. } => StatusCode::FORBIDDEN,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::TooLarge { part, .. } => match part {
+                Part::Body => StatusCode::PAYLOAD_TOO_LARGE,
+                Part::Head | Part::Fields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                Part::Uri => StatusCode::URI_TOO_LONG,
+                Part::QueuedBytes => StatusCode::SERVICE_UNAVAILABLE,
+            },
+            Self::UnsupportedMediaType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The stable code: `x-oneslot-code`, log, record and panel.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unavailable { .. } => "LLM_UNAVAILABLE",
+            Self::Loading { .. } => "LLM_LOADING",
+            Self::Overloaded { .. } => "LLM_OVERLOADED",
+            Self::QueueTimeout { .. } => "LLM_QUEUE_TIMEOUT",
+            Self::Paused { .. } => "LLM_PAUSED",
+            Self::MemoryPressure { .. } => "LLM_MEMORY_PRESSURE",
+            Self::ContextOverflow { .. } => "CONTEXT_OVERFLOW",
+            Self::Timeout { .. } => "LLM_TIMEOUT",
+            Self::Upstream(_) => "LLM_UPSTREAM",
+            Self::Interrupted { .. } => "LLM_INTERRUPTED",
+            Self::RepeatedCrash => "LLM_REPEATED_CRASH",
+            Self::DialectUnsupported { .. } => "DIALECT_UNSUPPORTED",
+            Self::RemoteModelBlocked { .. } => "REMOTE_MODEL_BLOCKED",
+            Self::BadRequest { .. } => "BAD_REQUEST",
+            Self::Unauthorized => "UNAUTHORIZED",
+            Self::ForbiddenHost { .. } => "FORBIDDEN_HOST",
+            Self::ForbiddenOrigin { .. } => "FORBIDDEN_ORIGIN",
+            Self::AdminBlocked { .. } => "ADMIN_BLOCKED",
+            Self::NotFound { .. } => "NOT_FOUND",
+            Self::MethodNotAllowed { .. } => "METHOD_NOT_ALLOWED",
+            Self::TooLarge { part, .. } => match part {
+                Part::QueuedBytes => "LLM_OVERLOADED",
+                Part::Body | Part::Head | Part::Fields | Part::Uri => "TOO_LARGE",
+            },
+            Self::UnsupportedMediaType { .. } => "UNSUPPORTED_MEDIA_TYPE",
+            Self::ShuttingDown => "SHUTTING_DOWN",
+            Self::Internal => "INTERNAL",
+        }
+    }
+
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Unavailable { .. }
+            | Self::Loading { .. }
+            | Self::Timeout { .. }
+            | Self::Interrupted { .. }
+            | Self::RepeatedCrash => Fault::Upstream,
+            Self::Overloaded { .. }
+            | Self::QueueTimeout { .. }
+            | Self::Paused { .. }
+            | Self::MemoryPressure { .. }
+            | Self::ShuttingDown => Fault::Capacity,
+            Self::Upstream(error) => {
+                if error.status.is_server_error() {
+                    Fault::Upstream
+                } else {
+                    Fault::Client
+                }
+            }
+            Self::TooLarge { part, .. } => match part {
+                Part::QueuedBytes => Fault::Capacity,
+                Part::Body | Part::Head | Part::Fields | Part::Uri => Fault::Client,
+            },
+            Self::ContextOverflow { .. }
+            | Self::DialectUnsupported { .. }
+            | Self::RemoteModelBlocked { .. }
+            | Self::BadRequest { .. }
+            | Self::Unauthorized
+            | Self::ForbiddenHost { .. }
+            | Self::ForbiddenOrigin { .. }
+            | Self::AdminBlocked { .. }
+            | Self::NotFound { .. }
+            | Self::MethodNotAllowed { .. }
+            | Self::UnsupportedMediaType { .. } => Fault::Client,
+            Self::Internal => Fault::Gateway,
+        }
+    }
+
+    /// How loud its log line is.
+    pub fn severity(&self) -> Severity {
+        match self.fault() {
+            Fault::Client | Fault::Capacity => Severity::Info,
+            Fault::Upstream => Severity::Warn,
+            Fault::Gateway => Severity::Error,
+        }
+    }
+
+    /// What the caller is told about trying again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Unavailable { retry_in, .. }
+            | Self::Overloaded { retry_in, .. }
+            | Self::QueueTimeout { retry_in, .. }
+            | Self::MemoryPressure { retry_in, .. } => Retry::After(*retry_in),
+            Self::Loading { .. } => Retry::After(Duration::from_secs(5)),
+            Self::Paused { left: Some(left) } => Retry::NotByItself(*left),
+            Self::Paused { left: None } => Retry::Never,
+            Self::Upstream(error) => match error.retry_after {
+                Some(seconds) => Retry::After(Duration::from_secs(seconds)),
+                None => Retry::AsStatusSays,
+            },
+            Self::TooLarge {
+                part: Part::QueuedBytes,
+                ..
+            } => Retry::After(Duration::from_secs(5)),
+            Self::ShuttingDown => Retry::After(Duration::from_secs(5)),
+            Self::ContextOverflow { .. }
+            | Self::Timeout { .. }
+            | Self::Interrupted { .. }
+            | Self::RepeatedCrash
+            | Self::DialectUnsupported { .. }
+            | Self::RemoteModelBlocked { .. }
+            | Self::BadRequest { .. }
+            | Self::Unauthorized
+            | Self::ForbiddenHost { .. }
+            | Self::ForbiddenOrigin { .. }
+            | Self::AdminBlocked { .. }
+            | Self::NotFound { .. }
+            | Self::MethodNotAllowed { .. }
+            | Self::TooLarge { .. }
+            | Self::UnsupportedMediaType { .. }
+            | Self::Internal => Retry::Never,
+        }
+    }
+
+    /// What happened and what to do, in one or two sentences, for the caller.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Unavailable { outage, retry_in } => {
+                let when = seconds(*retry_in);
+                format!("{outage}. OneSlot looks again in {when}; start the model server or run `oneslotd doctor`")
+            }
+            Self::Loading { waited } => format!(
+                "The model is still loading after {}. Try again in a few seconds",
+                seconds(*waited)
+            ),
+            Self::Overloaded { waiting, retry_in, .. } => format!(
+                "The line is full: one request runs and {waiting} wait. Try again in about {}",
+                seconds(*retry_in)
+            ),
+            Self::QueueTimeout { waited, .. } => format!(
+                "Waited {} in line without a turn. Try again later, or raise queue.max_wait_s",
+                seconds(*waited)
+            ),
+            Self::Paused { left: Some(left) } => format!(
+                "Inference is paused for another {}. Resume it in the OneSlot tray or with `oneslotd resume`",
+                seconds(*left)
+            ),
+            Self::Paused { left: None } => "Inference is paused. Resume it in the OneSlot tray or with `oneslotd resume`".to_owned(),
+            Self::MemoryPressure { cause, .. } => format!(
+                "Memory is critically short ({cause}), so the request was not started. Close something large or try again"
+            ),
+            Self::ContextOverflow { needed, reserved, window } => format!(
+                "This model's maximum context length is {window} tokens. However, the part of your messages that may not be cut needs {needed} tokens and {reserved} are kept free for the answer. Shorten the messages, or load the model with a larger window"
+            ),
+            Self::Timeout { clock, limit } => {
+                let limit = seconds(*limit);
+                match clock {
+                    Clock::FirstByte => format!("The model server sent nothing within {limit} of dispatch. It may be stuck: check it, or raise timeouts.first_byte_s"),
+                    Clock::Stall => format!("The model server stopped sending for {limit} in the middle of its answer"),
+                    Clock::Total => format!("The answer was not finished within {limit}. Ask for fewer tokens, stream it, or raise timeouts.total_s"),
+                }
+            }
+            Self::Upstream(error) => {
+                if error.excerpt.is_empty() {
+                    format!("The model server answered {} without a message", error.status.as_u16())
+                } else {
+                    format!("The model server answered {}: {}", error.status.as_u16(), error.excerpt)
+                }
+            }
+            Self::Interrupted { how } => how.to_string(),
+            Self::RepeatedCrash => "The model server died twice while working on exactly this request, so it is not sent a third time. Change the request, or restart OneSlot to try again".to_owned(),
+            Self::DialectUnsupported { path, server, spoken_by } => format!(
+                "{server} does not answer {path}. Servers that do: {spoken_by}"
+            ),
+            Self::RemoteModelBlocked { model } => format!(
+                "The model {model} runs on somebody else's machine, and access.block_remote_models refuses that"
+            ),
+            Self::BadRequest { message, .. } => message.clone(),
+            Self::Unauthorized => "A gateway key is required: send it as `Authorization: Bearer …` or `x-api-key`. `oneslotd key add NAME` makes one".to_owned(),
+            Self::ForbiddenHost { host } => format!(
+                "The Host {host:?} is not one this gateway answers for. Use 127.0.0.1 or localhost with its port, or add the name to access.allowed_hosts"
+            ),
+            Self::ForbiddenOrigin { origin } => format!(
+                "Requests from {origin} are not allowed. Add the origin to access.allowed_origins to allow it"
+            ),
+            Self::AdminBlocked { path } => format!(
+                "{path} manages models and is not relayed. Set access.allow_admin to relay it"
+            ),
+            Self::NotFound { path } => format!(
+                "OneSlot has no route {path}. Use the base URL with /v1 for OpenAI clients; the README lists every route"
+            ),
+            Self::MethodNotAllowed { allow } => format!("This route answers {allow} only"),
+            Self::TooLarge { part, limit } => match part {
+                Part::Body => format!("The body is larger than {limit} bytes"),
+                Part::Head => format!("The request head is larger than {limit} bytes"),
+                Part::Fields => format!("The request has more than {limit} header fields"),
+                Part::Uri => format!("The request target is longer than {limit} bytes"),
+                Part::QueuedBytes => format!("The requests that wait hold {limit} bytes already. Try again when the line is shorter"),
+            },
+            Self::UnsupportedMediaType { sent } => format!(
+                "Send an uncompressed JSON body with content-type application/json ({sent} was sent)"
+            ),
+            Self::ShuttingDown => "OneSlot is shutting down".to_owned(),
+            Self::Internal => "OneSlot failed in an unexpected way; the log has the place. The model server was not at fault".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Outage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoneFound => "No model server was found on ports 11434, 1234 and 8080",
+            Self::Refused => "The model server is not running: the connection was refused",
+            Self::ConnectTimeout => "The model server did not accept a connection in time",
+            Self::Reset => "The model server closed the connection before its answer was whole",
+            Self::ProbeTimeout => "The model server did not answer the health check in time",
+            Self::ProbeFailed => "The model server failed the health check",
+            Self::WrongBaseUrl => {
+                "Nothing answers /v1/models at upstream.base_url, so that address is wrong"
+            }
+            Self::Garbled => "What answers at upstream.base_url does not speak HTTP properly",
+            Self::ProcessGone { memory_short: true } => {
+                "The model server's process is gone, and memory was short at that moment"
+            }
+            Self::ProcessGone {
+                memory_short: false,
+            } => "The model server's process is gone",
+            Self::CoolingDown => {
+                "The model server failed a moment ago and is given time to recover"
+            }
+        })
+    }
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reset => "The model server's connection broke in the middle of the answer: what came before is incomplete",
+            Self::NoFinish => "The model server ended the answer without its finish marker: what came before may be incomplete",
+            Self::Stalled => "The model server stopped sending in the middle of the answer: what came before is incomplete",
+            Self::TooLong => "The answer ran past its time limit: what came before is incomplete",
+            Self::Cancelled => "The answer was stopped by a person: what came before is incomplete",
+            Self::ShuttingDown => "OneSlot was shut down in the middle of the answer: what came before is incomplete",
+        })
+    }
+}
+
+/// The status a relayed upstream error keeps: its own 4xx, else 503.
+fn relayed_status(upstream: StatusCode) -> StatusCode {
+    if !upstream.is_client_error() {
+        return StatusCode::SERVICE_UNAVAILABLE;
+    }
+    match upstream.as_u16() {
+        // SDKs retry 408 and 409 at once, and 499 is no registered status.
+        408 | 409 | 499 => StatusCode::BAD_REQUEST,
+        _ => upstream,
+    }
+}
+
+/// "3 seconds", "1 second", "12 minutes": rounded up, for people.
+fn seconds(duration: Duration) -> String {
+    let whole = duration.as_millis().div_ceil(1000);
+    match whole {
+        0 | 1 => "1 second".to_owned(),
+        2..=119 => format!("{whole} seconds"),
+        _ => format!("{} minutes", whole.div_ceil(60)),
+    }
+}

@@ -1,0 +1,252 @@
+//! Every "no" the gateway can say, in one closed set.
+//!
+//! Status, code, whose fault, log level and retry advice are total functions of a [`Refusal`]:
+//! no other place in the program picks a status. What the *client* is told (the message, and an
+//! upstream's excerpt) is kept apart from what the *log* keeps (code, kind, lengths), so that
+//! nothing a user wrote can reach a log through an error text.
+//!
+//! Not here: when to refuse (the stages decide) and how it is sent ([`crate::relay`]).
+
+mod advice;
+mod body;
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+pub use advice::{Fault, Retry, Severity};
+pub use body::{in_stream_event, retry_after_seconds};
+
+/// Why a request was not answered, with everything its message needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The model server is gone: refused, reset before the first byte, or cooling down.
+    Unavailable {
+        /// What was seen.
+        outage: Outage,
+        /// Cooldown left.
+        retry_in: Duration,
+    },
+    /// The model was still loading when the loading budget (or the wait) ran out.
+    Loading {
+        /// How long this request waited for the load.
+        waited: Duration,
+    },
+    /// The line is full.
+    Overloaded {
+        /// How many wait at the moment of refusal.
+        waiting: usize,
+        /// Line length × usual service time.
+        retry_in: Duration,
+        /// 503, or 429 by `queue.full_status`.
+        status: FullStatus,
+    },
+    /// Waited longer than `queue.max_wait_s`.
+    QueueTimeout {
+        /// The wait, from arrival in the line to this refusal.
+        waited: Duration,
+        /// Line length × usual service time.
+        retry_in: Duration,
+    },
+    /// A person paused inference.
+    Paused {
+        /// Time left of a timed pause; `None` until a person resumes.
+        left: Option<Duration>,
+    },
+    /// Memory stayed critical until the wait ran out.
+    MemoryPressure {
+        /// The reading and the number that caused it, in words.
+        cause: String,
+        /// When it is worth asking again.
+        retry_in: Duration,
+    },
+    /// The prompt cannot fit, even after trimming.
+    ContextOverflow {
+        /// Tokens that may not be cut.
+        needed: u64,
+        /// Tokens kept free for the answer, margin included.
+        reserved: u64,
+        /// The window, in tokens.
+        window: u64,
+    },
+    /// The upstream was silent for too long.
+    Timeout {
+        /// Which clock ran out.
+        clock: Clock,
+        /// Its limit.
+        limit: Duration,
+    },
+    /// The upstream answered with an error of its own.
+    Upstream(UpstreamError),
+    /// The upstream ended in the middle of a stream.
+    Interrupted {
+        /// How it ended.
+        how: Cut,
+    },
+    /// The same body was in flight at two deaths of the server.
+    RepeatedCrash,
+    /// The server behind the gateway does not speak this dialect.
+    DialectUnsupported {
+        /// The path that was asked for.
+        path: String,
+        /// The server that does not have it.
+        server: String,
+        /// Servers that do.
+        spoken_by: &'static str,
+    },
+    /// A model that runs elsewhere, refused by `access.block_remote_models`.
+    RemoteModelBlocked {
+        /// The model asked for.
+        model: String,
+    },
+    /// The request is malformed.
+    BadRequest {
+        /// What is wrong and what to do.
+        message: String,
+        /// The member at fault.
+        param: Option<&'static str>,
+    },
+    /// A key is required and was missing or wrong.
+    Unauthorized,
+    /// The Host header names a host this gateway does not answer for.
+    ForbiddenHost {
+        /// The host as sent, shortened.
+        host: String,
+    },
+    /// A web page (or an app) that is not on the list.
+    ForbiddenOrigin {
+        /// The Origin as sent, shortened; or what Fetch metadata said.
+        origin: String,
+    },
+    /// Model management is not relayed.
+    AdminBlocked {
+        /// The path that was asked for.
+        path: String,
+    },
+    /// No such route.
+    NotFound {
+        /// The path that was asked for, shortened.
+        path: String,
+    },
+    /// The route exists with another method.
+    MethodNotAllowed {
+        /// Methods the route has, for `Allow`.
+        allow: &'static str,
+    },
+    /// Body, head or URI over its limit.
+    TooLarge {
+        /// Which part.
+        part: Part,
+        /// Its limit in bytes (or fields).
+        limit: u64,
+    },
+    /// A body that is not JSON, or is compressed.
+    UnsupportedMediaType {
+        /// What was sent.
+        sent: String,
+    },
+    /// The gateway is on its way out.
+    ShuttingDown,
+    /// A fault of our own.
+    Internal,
+}
+
+/// What was seen of an upstream that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outage {
+    /// No server was found on the ports `auto` looks at.
+    NoneFound,
+    /// The connection was refused.
+    Refused,
+    /// The connection could not be made within the connect limit.
+    ConnectTimeout,
+    /// The connection was closed or reset before an answer (or before a whole one).
+    Reset,
+    /// The health probe got no answer in time.
+    ProbeTimeout,
+    /// The health probe got an answer that is not one of a model server.
+    ProbeFailed,
+    /// `404` for `/v1/models`: the base URL is wrong.
+    WrongBaseUrl,
+    /// The answer was not HTTP, or broke its own framing.
+    Garbled,
+    /// The upstream's process vanished.
+    ProcessGone {
+        /// Whether memory was short at that moment.
+        memory_short: bool,
+    },
+    /// An earlier failure; the cooldown has not ended.
+    CoolingDown,
+}
+
+/// Which clock ran out; each has its own sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// From dispatch to the first byte of a stream.
+    FirstByte,
+    /// Between two bytes of a stream.
+    Stall,
+    /// From dispatch to the end of the answer.
+    Total,
+}
+
+/// How a stream was cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// The connection was reset or ended inside the framing.
+    Reset,
+    /// It ended politely, without its finish marker.
+    NoFinish,
+    /// It stalled.
+    Stalled,
+    /// It ran past the total limit.
+    TooLong,
+    /// A person stopped it.
+    Cancelled,
+    /// The gateway is shutting down.
+    ShuttingDown,
+}
+
+/// Which part of a request was too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The body.
+    Body,
+    /// The request head.
+    Head,
+    /// The number of header fields.
+    Fields,
+    /// The request target.
+    Uri,
+    /// All bodies that wait together.
+    QueuedBytes,
+}
+
+/// The status of a full line, by `queue.full_status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FullStatus {
+    /// 503, the default.
+    #[default]
+    Unavailable,
+    /// 429, for gateways that want one word for capacity.
+    TooMany,
+}
+
+/// An error the upstream answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamError {
+    /// The upstream's own status.
+    pub status: StatusCode,
+    /// `error.type`, if it sent JSON. Shortened to 64 characters.
+    pub kind: Option<String>,
+    /// `error.code`, if it sent JSON. Shortened to 64 characters.
+    pub code: Option<String>,
+    /// `error.param`, if it sent JSON. Shortened to 64 characters.
+    pub param: Option<String>,
+    /// At most 200 characters of its text: for the client only, never for log, record or panel.
+    pub excerpt: String,
+    /// Length of the upstream's body in bytes, for the log.
+    pub length: usize,
+    /// The upstream's own Retry-After, in whole seconds, if it sent a usable one.
+    pub retry_after: Option<u64>,
+}
