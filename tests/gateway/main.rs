@@ -12,3 +12,11 @@ mod support;
 
 // The harness itself.
 mod harness;
+
+// The contract.
+mod health;
+mod line;
+mod pause;
+mod refusals;
+mod slot;
+mod stream;

@@ -70,9 +70,17 @@ impl Request {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// Whether it takes the slot.
+    /// Whether it takes the slot. Ollama's load (a generate without a prompt) is none.
     pub(crate) fn is_inference(&self) -> bool {
-        self.method == "POST" && INFERENCE.contains(&self.path())
+        let load = self.path() == "/api/generate" && self.json()["prompt"].is_null();
+        self.method == "POST" && INFERENCE.contains(&self.path()) && !load
+    }
+
+    /// The text of the last message: how a test tells its chats apart.
+    pub(crate) fn last_text(&self) -> String {
+        let body = self.json();
+        let last = body["messages"].as_array().and_then(|messages| messages.last());
+        last.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned()
     }
 }
 
@@ -344,6 +352,11 @@ impl Upstream {
             .iter()
             .map(|seen| seen.request.json())
             .collect()
+    }
+
+    /// The last texts of the chats so far, in the order of arrival.
+    pub(crate) fn order(&self) -> Vec<String> {
+        self.chats().iter().map(|seen| seen.request.last_text()).collect()
     }
 
     /// Everything that is not inference: `METHOD /path`, in order.
