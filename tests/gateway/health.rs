@@ -22,15 +22,24 @@ fn fail_one(gateway: &Gateway, upstream: &Upstream) {
 }
 
 fn cooling(status: &Value) -> bool {
-    status["health"]["cooldown_ms"].as_u64().is_some_and(|left| left > 0)
+    status["health"]["cooldown_ms"]
+        .as_u64()
+        .is_some_and(|left| left > 0)
 }
 
 #[test]
 fn a_server_that_comes_back_is_served_without_touching_the_gateway() {
     let upstream = Upstream::plain();
     upstream.die();
-    let mut gateway = Setup::before(&upstream).config("health.cooldown_ms = 500").start();
-    refused(&gateway.chat(&chat::whole("hello")), 503, "LLM_UNAVAILABLE", Advice::Later);
+    let mut gateway = Setup::before(&upstream)
+        .config("health.cooldown_ms = 500")
+        .start();
+    refused(
+        &gateway.chat(&chat::whole("hello")),
+        503,
+        "LLM_UNAVAILABLE",
+        Advice::Later,
+    );
     upstream.come_back();
     let answer = eventually("the server is found again", || {
         let answer = gateway.chat(&chat::whole("hello"));
@@ -38,7 +47,10 @@ fn a_server_that_comes_back_is_served_without_touching_the_gateway() {
     });
     assert_eq!(answer.status(), 200);
     let status = gateway.status();
-    assert_eq!(status["health"]["consecutive_failures"], 0, "success forgets: {status}");
+    assert_eq!(
+        status["health"]["consecutive_failures"], 0,
+        "success forgets: {status}"
+    );
     assert_eq!(status["health"]["state"], "ready");
     gateway.stands(&upstream);
 }
@@ -47,7 +59,9 @@ fn a_server_that_comes_back_is_served_without_touching_the_gateway() {
 fn nothing_reaches_the_upstream_during_cooldown_and_arrivals_do_not_extend_it() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("health.cooldown_ms = 5000\nhealth.cooldown_max_ms = 5000\nhealth.idle_interval_s = 1")
+        .config(
+            "health.cooldown_ms = 5000\nhealth.cooldown_max_ms = 5000\nhealth.idle_interval_s = 1",
+        )
         .start();
     fail_one(&gateway, &upstream);
     let (connections, requests) = (upstream.connections(), upstream.requests());
@@ -56,7 +70,10 @@ fn nothing_reaches_the_upstream_during_cooldown_and_arrivals_do_not_extend_it() 
     while {
         let status = gateway.status();
         let left = status["health"]["cooldown_ms"].as_u64().unwrap_or(0);
-        assert!(left <= last, "arrivals never extend it: {left} after {last}");
+        assert!(
+            left <= last,
+            "arrivals never extend it: {left} after {last}"
+        );
         last = left;
         left > 1500
     } {
@@ -64,9 +81,18 @@ fn nothing_reaches_the_upstream_during_cooldown_and_arrivals_do_not_extend_it() 
         refused(&answer, 503, "LLM_UNAVAILABLE", Advice::Later);
         let after: u64 = answer.head.get("retry-after").unwrap().parse().unwrap();
         assert!(after <= 5, "the advice is what is left: {after}");
-        refused(&gateway.chat(&chat::streamed("hello")), 503, "LLM_UNAVAILABLE", Advice::Later);
+        refused(
+            &gateway.chat(&chat::streamed("hello")),
+            503,
+            "LLM_UNAVAILABLE",
+            Advice::Later,
+        );
         arrivals += 2;
-        assert_eq!(upstream.connections(), connections, "no probe and no request");
+        assert_eq!(
+            upstream.connections(),
+            connections,
+            "no probe and no request"
+        );
         assert_eq!(upstream.requests(), requests, "no probe and no request");
     }
     assert!(arrivals >= 10, "many arrived: {arrivals}");
@@ -74,9 +100,15 @@ fn nothing_reaches_the_upstream_during_cooldown_and_arrivals_do_not_extend_it() 
         status["health"]["state"] == "ready" && !cooling(status)
     });
     let probes = upstream.look(|state| {
-        state.log[requests..].iter().map(|seen| seen.request.path().to_owned()).collect::<Vec<_>>()
+        state.log[requests..]
+            .iter()
+            .map(|seen| seen.request.path().to_owned())
+            .collect::<Vec<_>>()
     });
-    assert_eq!(probes[0], "/v1/models", "when it ends, a probe comes first: {probes:?}");
+    assert_eq!(
+        probes[0], "/v1/models",
+        "when it ends, a probe comes first: {probes:?}"
+    );
     assert_eq!(gateway.chat(&chat::whole("hello")).status(), 200);
     gateway.stands(&upstream);
 }
@@ -91,12 +123,20 @@ fn the_cooldown_doubles_up_to_its_limit() {
     gateway.chat(&chat::whole("hello"));
     // Each probe at a cooldown's end fails again.
     let status = gateway.until_status("three failures in a row", |status| {
-        status["health"]["consecutive_failures"].as_u64().is_some_and(|count| count >= 3)
+        status["health"]["consecutive_failures"]
+            .as_u64()
+            .is_some_and(|count| count >= 3)
     });
     let left = status["health"]["cooldown_ms"].as_u64().unwrap();
-    assert!((1001..=3000).contains(&left), "longer than the first, at most the limit: {left}");
+    assert!(
+        (1001..=3000).contains(&left),
+        "longer than the first, at most the limit: {left}"
+    );
     assert_eq!(status["health"]["state"], "down");
-    assert!(status["health"]["last_error"].is_string(), "what was seen is kept: {status}");
+    assert!(
+        status["health"]["last_error"].is_string(),
+        "what was seen is kept: {status}"
+    );
 }
 
 #[test]
@@ -128,7 +168,9 @@ fn those_in_line_keep_their_place_through_an_outage() {
 #[test]
 fn a_wait_that_ends_behind_a_cooldown_names_it() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("queue.max_wait_whole_s = 2").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("queue.max_wait_whole_s = 2")
+        .start();
     let mut held = hold(&gateway, &upstream);
     let mut waiting = queue(&gateway, 1).remove(0);
     upstream.die();
@@ -154,7 +196,11 @@ fn of_those_in_line_only_the_one_whose_own_probe_failed_is_refused() {
         refused(&first, 503, "LLM_UNAVAILABLE", Advice::Later);
     }
     for client in &mut waiting {
-        assert_eq!(client.finish().status(), 200, "those behind keep their place");
+        assert_eq!(
+            client.finish().status(),
+            200,
+            "those behind keep their place"
+        );
     }
     gateway.stands(&upstream);
 }
@@ -173,7 +219,9 @@ fn check_now_ends_a_cooldown() {
         } else {
             assert!(gateway.control("POST", "/oneslot/check", "").status() < 300);
         }
-        let status = gateway.until_status("ready at once", |status| status["health"]["state"] == "ready");
+        let status = gateway.until_status("ready at once", |status| {
+            status["health"]["state"] == "ready"
+        });
         assert!(!cooling(&status), "{status}");
         assert_eq!(gateway.chat(&chat::whole("hello")).status(), 200);
         gateway.stands(&upstream);
@@ -184,10 +232,16 @@ fn check_now_ends_a_cooldown() {
 fn a_probe_that_hangs_is_a_failure_after_its_own_short_limit() {
     let upstream = Upstream::plain();
     upstream.always("GET", "/v1/models", |_| Script::new().hang());
-    let mut gateway = Setup::before(&upstream).config("health.timeout_ms = 500").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("health.timeout_ms = 500")
+        .start();
     let answer = gateway.chat(&chat::whole("hello"));
     refused(&answer, 503, "LLM_UNAVAILABLE", Advice::Later);
-    assert_eq!(upstream.chats().len(), 0, "no prompt goes to a server that does not answer");
+    assert_eq!(
+        upstream.chats().len(),
+        0,
+        "no prompt goes to a server that does not answer"
+    );
     gateway.stands(&upstream);
 }
 
@@ -201,7 +255,10 @@ fn a_server_error_that_is_its_own_fault_starts_a_cooldown() {
     assert_eq!(answer.status(), 503);
     assert_eq!(answer.code(), Some("LLM_UPSTREAM"));
     let status = gateway.status();
-    assert_eq!(status["health"]["state"], "down", "a dead runner is said only this way: {status}");
+    assert_eq!(
+        status["health"]["state"], "down",
+        "a dead runner is said only this way: {status}"
+    );
     gateway.stands(&upstream);
 }
 
@@ -237,7 +294,8 @@ fn loading_is_waited_for_and_is_no_failure() {
 fn a_list_of_models_is_no_proof_that_the_model_is_loaded() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
-    let loading = json!({"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}});
+    let loading =
+        json!({"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}});
     let before = upstream.chats().len();
     let body = loading.clone();
     upstream.chats_always(move |_| Script::json(503, &body));
@@ -247,11 +305,17 @@ fn a_list_of_models_is_no_proof_that_the_model_is_loaded() {
     let status = gateway.until_status("it is seen to load", |status| {
         status["health"]["state"] == "loading"
     });
-    assert_eq!(status["health"]["consecutive_failures"], 0, "loading is no failure: {status}");
+    assert_eq!(
+        status["health"]["consecutive_failures"], 0,
+        "loading is no failure: {status}"
+    );
     upstream.as_usual("POST", "/v1/chat/completions");
     upstream.as_usual("GET", "/health");
     assert_eq!(client.finish().status(), 200, "it was waited for");
-    assert!(upstream.chats().len() < 60, "a loading server is asked gently");
+    assert!(
+        upstream.chats().len() < 60,
+        "a loading server is asked gently"
+    );
     gateway.stands(&upstream);
 }
 
@@ -276,7 +340,12 @@ fn an_ollama_that_blocks_while_it_loads_is_not_timed_out() {
     let mut body = chat::streamed("hello");
     body["model"] = json!("llama3.2");
     let answer = gateway.chat(&body);
-    assert_eq!(answer.status(), 200, "loading has a budget of its own: {}", answer.text());
+    assert_eq!(
+        answer.status(),
+        200,
+        "loading has a budget of its own: {}",
+        answer.text()
+    );
     assert_eq!(gateway.status()["health"]["consecutive_failures"], 0);
     gateway.stands(&upstream);
 }
@@ -295,12 +364,25 @@ fn a_server_that_wants_a_key_is_alive_and_the_clients_key_works() {
         &[("authorization", "Bearer sk-client")],
         body.as_bytes(),
     ));
-    assert_eq!(with_key.status(), 200, "the client's key goes through: {}", with_key.text());
+    assert_eq!(
+        with_key.status(),
+        200,
+        "the client's key goes through: {}",
+        with_key.text()
+    );
     let without = gateway.chat(&chat::whole("hello"));
-    assert_eq!(without.status(), 401, "the upstream's own 401: {}", without.text());
+    assert_eq!(
+        without.status(),
+        401,
+        "the upstream's own 401: {}",
+        without.text()
+    );
     assert_eq!(without.code(), Some("LLM_UPSTREAM"));
     let status = gateway.status();
-    assert_eq!(status["health"]["consecutive_failures"], 0, "a 401 is a sign of life: {status}");
+    assert_eq!(
+        status["health"]["consecutive_failures"], 0,
+        "a 401 is a sign of life: {status}"
+    );
     assert!(!cooling(&status));
     assert_eq!(upstream.most_in_flight(), 1);
 }
@@ -309,13 +391,17 @@ fn a_server_that_wants_a_key_is_alive_and_the_clients_key_works() {
 fn a_configured_key_replaces_the_clients() {
     let upstream = Upstream::plain();
     upstream.demand_key("sk-configured");
-    let mut gateway =
-        Setup::before(&upstream).config("upstream.api_key = \"sk-configured\"").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("upstream.api_key = \"sk-configured\"")
+        .start();
     let body = chat::whole("hello").to_string();
     let answer = gateway.exchange(&gateway.request_with(
         "POST",
         "/v1/chat/completions",
-        &[("authorization", "Bearer sk-from-the-client"), ("x-api-key", "sk-from-the-client")],
+        &[
+            ("authorization", "Bearer sk-from-the-client"),
+            ("x-api-key", "sk-from-the-client"),
+        ],
         body.as_bytes(),
     ));
     assert_eq!(answer.status(), 200, "{}", answer.text());
@@ -326,7 +412,10 @@ fn a_configured_key_replaces_the_clients() {
             .map(|seen| String::from_utf8_lossy(&seen.request.raw_head).into_owned())
             .collect::<String>()
     });
-    assert!(!seen.contains("sk-from-the-client"), "one credential, the configured one");
+    assert!(
+        !seen.contains("sk-from-the-client"),
+        "one credential, the configured one"
+    );
     gateway.stands(&upstream);
 }
 
@@ -354,20 +443,39 @@ fn only_what_wakes_nothing_is_probed() {
     for flavour in [
         Flavour::Plain,
         Flavour::LlamaCpp { window: 4096 },
-        Flavour::Ollama { loaded: Some(4096), on_load: 4096 },
-        Flavour::LmStudio { loaded: Some(4096), on_load: 4096 },
+        Flavour::Ollama {
+            loaded: Some(4096),
+            on_load: 4096,
+        },
+        Flavour::LmStudio {
+            loaded: Some(4096),
+            on_load: 4096,
+        },
     ] {
         let upstream = Upstream::start(flavour.clone());
-        let mut gateway = Setup::before(&upstream).config("health.idle_interval_s = 1").start();
+        let mut gateway = Setup::before(&upstream)
+            .config("health.idle_interval_s = 1")
+            .start();
         gateway.get("/v1/models");
         upstream.until("a few idle probes", |state| {
-            let probes = state.log.iter().filter(|seen| seen.request.path() == "/v1/models").count();
+            let probes = state
+                .log
+                .iter()
+                .filter(|seen| seen.request.path() == "/v1/models")
+                .count();
             (probes >= 3).then_some(())
         });
         for probe in upstream.probes() {
-            assert!(harmless(&probe), "{probe} could wake or load a model ({flavour:?})");
+            assert!(
+                harmless(&probe),
+                "{probe} could wake or load a model ({flavour:?})"
+            );
         }
-        assert_eq!(upstream.chats().len(), 0, "a probe is never a chat ({flavour:?})");
+        assert_eq!(
+            upstream.chats().len(),
+            0,
+            "a probe is never a chat ({flavour:?})"
+        );
         gateway.stands(&upstream);
     }
 }
@@ -378,9 +486,16 @@ fn nothing_is_probed_while_bytes_flow() {
     let mut gateway = Setup::before(&upstream)
         .config("health.idle_interval_s = 1\nhealth.fresh_ms = 500")
         .start();
-    assert_eq!(gateway.chat(&chat::whole("so that it is known")).status(), 200);
+    assert_eq!(
+        gateway.chat(&chat::whole("so that it is known")).status(),
+        200
+    );
     let piece = crate::support::wire::chunk(crate::support::script::delta("tick").as_bytes());
-    upstream.next_chat(Script::stream().drip(&piece, Duration::from_millis(100), 30).ending());
+    upstream.next_chat(
+        Script::stream()
+            .drip(&piece, Duration::from_millis(100), 30)
+            .ending(),
+    );
     let mut client = gateway.open_chat(&chat::streamed("flow"));
     client.body_until_has("tick");
     let before = upstream.probes().len();
@@ -406,10 +521,16 @@ fn what_clients_do_wrong_is_never_charged_to_the_server() {
     for _ in 0..10 {
         upstream.next_chat(Script::json(400, &json!({"error": {"message": "no"}})));
         assert_eq!(gateway.chat(&chat::whole("bad")).status(), 400);
-        upstream.next_chat(Script::json(404, &json!({"error": {"message": "model 'x' not found"}})));
+        upstream.next_chat(Script::json(
+            404,
+            &json!({"error": {"message": "model 'x' not found"}}),
+        ));
         assert_eq!(gateway.chat(&chat::whole("unknown model")).status(), 404);
         let before = upstream.chats().len();
-        upstream.next_chat(Script::json(413, &json!({"error": {"message": "too large"}})));
+        upstream.next_chat(Script::json(
+            413,
+            &json!({"error": {"message": "too large"}}),
+        ));
         assert_eq!(gateway.chat(&chat::whole("too large")).status(), 413);
         upstream.next_chat(Script::new().hang());
         let client: Client = gateway.open_chat(&chat::whole("leaves"));
@@ -421,21 +542,33 @@ fn what_clients_do_wrong_is_never_charged_to_the_server() {
     let status = gateway.status();
     assert_eq!(status["health"]["consecutive_failures"], 0, "{status}");
     assert_eq!(status["health"]["state"], "ready");
-    assert_eq!(gateway.chat(&chat::whole("good")).status(), 200, "served at once");
+    assert_eq!(
+        gateway.chat(&chat::whole("good")).status(),
+        200,
+        "served at once"
+    );
     gateway.stands(&upstream);
 }
 
 #[test]
 fn a_reused_connection_that_ends_before_any_byte_is_tried_once_on_a_new_one() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("health.fresh_ms = 60000").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("health.fresh_ms = 60000")
+        .start();
     assert_eq!(gateway.chat(&chat::whole("first")).status(), 200);
     upstream.next_chat(Script::new().fin());
     let answer = gateway.chat(&chat::whole("second"));
     let chats = upstream.chats();
-    let reused = chats[..1].iter().any(|seen| seen.connection == chats[1].connection);
+    let reused = chats[..1]
+        .iter()
+        .any(|seen| seen.connection == chats[1].connection);
     if reused {
-        assert_eq!(answer.status(), 200, "an idle connection that died is no failure");
+        assert_eq!(
+            answer.status(),
+            200,
+            "an idle connection that died is no failure"
+        );
         assert_eq!(chats.len(), 3);
         assert_ne!(chats[2].connection, chats[1].connection, "on a new one");
         assert_eq!(gateway.status()["health"]["consecutive_failures"], 0);
@@ -452,18 +585,26 @@ fn a_server_that_restarts_many_times_under_load_loses_nothing() {
         .config("health.cooldown_ms = 100\nhealth.cooldown_max_ms = 100\nqueue.max_waiting = 32")
         .start();
     upstream.chats_always(|_| {
-        Script::stream().delta("one").wait(Duration::from_millis(10)).ending()
+        Script::stream()
+            .delta("one")
+            .wait(Duration::from_millis(10))
+            .ending()
     });
     for _ in 0..15 {
-        let clients: Vec<Client> =
-            (0..8).map(|at| gateway.open_chat(&chat::streamed(&format!("{at}")))).collect();
+        let clients: Vec<Client> = (0..8)
+            .map(|at| gateway.open_chat(&chat::streamed(&format!("{at}"))))
+            .collect();
         upstream.die();
         upstream.come_back();
         for mut client in clients {
             let answer = client.finish();
             let whole = answer.text().contains("[DONE]");
             let told = answer.text().contains("\"error\":{");
-            assert!(whole != told, "an answer or an explicit error: {}", answer.text());
+            assert!(
+                whole != told,
+                "an answer or an explicit error: {}",
+                answer.text()
+            );
         }
         gateway.until_queue(0, 0);
     }
@@ -480,7 +621,11 @@ fn localhost_is_tried_on_both_families() {
                 upstream.address().port()
             ))
             .start();
-        assert_eq!(gateway.chat(&chat::whole("hello")).status(), 200, "{address}");
+        assert_eq!(
+            gateway.chat(&chat::whole("hello")).status(),
+            200,
+            "{address}"
+        );
         gateway.stands(&upstream);
     }
 }
@@ -489,7 +634,13 @@ fn localhost_is_tried_on_both_families() {
 fn proxy_settings_are_ignored_for_loopback() {
     let upstream = Upstream::plain();
     let mut setup = Setup::before(&upstream);
-    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"] {
+    for name in [
+        "HTTP_PROXY",
+        "http_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+        "HTTPS_PROXY",
+    ] {
         setup = setup.env(name, "http://127.0.0.1:9");
     }
     let mut gateway = setup.start();
@@ -503,7 +654,10 @@ fn the_upstream_sees_its_own_host_and_one_length() {
     let mut gateway = Setup::before(&upstream).start();
     gateway.chat(&chat::whole("hello"));
     let seen = &upstream.chats()[0].request;
-    assert_eq!(seen.head.get("host"), Some(upstream.address().to_string().as_str()));
+    assert_eq!(
+        seen.head.get("host"),
+        Some(upstream.address().to_string().as_str())
+    );
     let framings = seen.head.all("content-length").len() + seen.head.all("transfer-encoding").len();
     assert_eq!(framings, 1, "exactly one framing header: {:?}", seen.head);
     gateway.stands(&upstream);

@@ -34,7 +34,12 @@ fn of_twenty_at_once_one_runs_four_wait_and_the_rest_are_told_at_once() {
     let mut waiting = Vec::new();
     let refused_by_now = |client: &Client| client.has_unread();
     crate::support::eventually("fifteen are refused while the slot is held", || {
-        (clients.iter().filter(|client| refused_by_now(client)).count() >= 15).then_some(())
+        (clients
+            .iter()
+            .filter(|client| refused_by_now(client))
+            .count()
+            >= 15)
+            .then_some(())
     });
     for mut client in clients.drain(..) {
         if client.has_unread() {
@@ -45,21 +50,34 @@ fn of_twenty_at_once_one_runs_four_wait_and_the_rest_are_told_at_once() {
             waiting.push(client);
         }
     }
-    assert_eq!((refusals, waiting.len()), (15, 4), "4 wait beside the running one");
+    assert_eq!(
+        (refusals, waiting.len()),
+        (15, 4),
+        "4 wait beside the running one"
+    );
     held.release();
     for mut client in waiting {
         let answer = client.finish();
         assert_eq!(answer.status(), 200);
-        assert!(answer.head.get("x-oneslot-wait-ms").is_some(), "who waited is told how long");
+        assert!(
+            answer.head.get("x-oneslot-wait-ms").is_some(),
+            "who waited is told how long"
+        );
     }
-    assert_eq!(upstream.chats().len(), 5, "a refused request never reaches the upstream");
+    assert_eq!(
+        upstream.chats().len(),
+        5,
+        "a refused request never reaches the upstream"
+    );
     gateway.stands(&upstream);
 }
 
 #[test]
 fn service_follows_arrival() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("queue.max_waiting = 12").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("queue.max_waiting = 12")
+        .start();
     let held = hold(&gateway, &upstream);
     upstream.chats_always(|_| unhurried("served"));
     let clients = queue(&gateway, 12);
@@ -76,11 +94,17 @@ fn service_follows_arrival() {
 #[test]
 fn fifty_clients_of_both_kinds_are_all_answered_one_at_a_time() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("queue.max_waiting = 64").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("queue.max_waiting = 64")
+        .start();
     upstream.chats_always(|request| {
         let pause = Duration::from_millis(5);
         if request.json()["stream"] == json!(true) {
-            Script::stream().delta("one").wait(pause).delta("two").ending()
+            Script::stream()
+                .delta("one")
+                .wait(pause)
+                .delta("two")
+                .ending()
         } else {
             unhurried("served")
         }
@@ -88,7 +112,11 @@ fn fifty_clients_of_both_kinds_are_all_answered_one_at_a_time() {
     let clients: Vec<Client> = (0..50)
         .map(|at| {
             let text = format!("client {at}");
-            gateway.open_chat(&if at % 2 == 0 { chat::whole(&text) } else { chat::streamed(&text) })
+            gateway.open_chat(&if at % 2 == 0 {
+                chat::whole(&text)
+            } else {
+                chat::streamed(&text)
+            })
         })
         .collect();
     for mut client in clients {
@@ -96,7 +124,11 @@ fn fifty_clients_of_both_kinds_are_all_answered_one_at_a_time() {
         assert_eq!(answer.status(), 200, "{}", answer.text());
         assert_eq!(answer.end, crate::support::client::End::Whole);
     }
-    assert_eq!(upstream.chats().len(), 50, "every request was sent exactly once");
+    assert_eq!(
+        upstream.chats().len(),
+        50,
+        "every request was sent exactly once"
+    );
     assert_eq!(upstream.most_in_flight(), 1);
     gateway.stands(&upstream);
 }
@@ -104,7 +136,9 @@ fn fifty_clients_of_both_kinds_are_all_answered_one_at_a_time() {
 #[test]
 fn two_slots_run_two_and_never_three() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("upstream.slots = 2").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("upstream.slots = 2")
+        .start();
     let first = hold(&gateway, &upstream);
     let second = hold(&gateway, &upstream);
     let mut third = gateway.open_chat(&chat::whole("third"));
@@ -191,7 +225,10 @@ fn who_leaves_while_queued(leave: Leave) {
             Leave::Rst => leaver.rst(),
         }
         let status = gateway.until_queue(1, 1);
-        assert_eq!(status["queue"]["running"], 1, "the running one is not touched: {status}");
+        assert_eq!(
+            status["queue"]["running"], 1,
+            "the running one is not touched: {status}"
+        );
         gateway.until_record("left");
         held.release();
         assert_eq!(stayer.finish().status(), 200, "{baggage:?}");
@@ -217,7 +254,9 @@ fn a_waiting_client_that_is_reset_is_gone_whatever_it_had_sent() {
 #[test]
 fn a_waiting_stream_that_leaves_is_gone_also_after_it_was_committed() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("relay.commit_after_s = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("relay.commit_after_s = 1")
+        .start();
     let held = hold(&gateway, &upstream);
     let mut leaver = gateway.open_chat(&chat::streamed("leaves"));
     gateway.until_queue(1, 1);
@@ -255,8 +294,15 @@ fn leaving_frees_only_ones_own_place() {
         running.body_until_has(&format!("chunk{at} "));
         gate.open();
     }
-    assert!(running.finish().text().ends_with("data: [DONE]\n\n"), "all twenty chunks came");
-    assert_eq!(upstream.order(), ["A"], "the upstream saw exactly one request");
+    assert!(
+        running.finish().text().ends_with("data: [DONE]\n\n"),
+        "all twenty chunks came"
+    );
+    assert_eq!(
+        upstream.order(),
+        ["A"],
+        "the upstream saw exactly one request"
+    );
     gateway.stands(&upstream);
 }
 
@@ -268,7 +314,10 @@ fn positions_and_ages_are_shown_and_move_up() {
     let mut clients = queue(&gateway, 3);
     let places = |gateway: &Gateway| -> Vec<u64> {
         let status = gateway.status();
-        let items = status["queue"]["items"].as_array().cloned().unwrap_or_default();
+        let items = status["queue"]["items"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         items
             .iter()
             .filter(|item| item["phase"] == "waiting" || item["phase"] == "queued")
@@ -306,10 +355,16 @@ fn the_normal_request_is_served_after_every_kind_of_failure() {
     };
     gateway.exchange(&gateway.request("POST", "/v1/chat/completions", b"{\"messages\":"));
     then_normal("malformed JSON", &gateway);
-    upstream.next_chat(Script::json(400, &json!({"error": {"message": "unknown role"}})));
+    upstream.next_chat(Script::json(
+        400,
+        &json!({"error": {"message": "unknown role"}}),
+    ));
     gateway.chat(&chat::of(&[chat::message("user2", "hello")]));
     then_normal("an unknown role", &gateway);
-    upstream.next_chat(Script::json(502, &json!({"error": {"message": "bad gateway"}})));
+    upstream.next_chat(Script::json(
+        502,
+        &json!({"error": {"message": "bad gateway"}}),
+    ));
     gateway.chat(&chat::whole("hello"));
     then_normal("an upstream 502", &gateway);
     upstream.die();
@@ -321,7 +376,9 @@ fn the_normal_request_is_served_after_every_kind_of_failure() {
     then_normal("an upstream timeout", &gateway);
     for script in [
         Script::new().hang(),
-        Script::new().send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-").hang(),
+        Script::new()
+            .send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-")
+            .hang(),
         Script::stream().delta("one").hang(),
     ] {
         let before = upstream.chats().len();
@@ -355,7 +412,11 @@ fn a_refused_request_touches_no_counter_and_a_place_is_never_lost_in_a_race() {
             refused(&answer, 503, "LLM_OVERLOADED", Advice::Later);
         }
         let depth = gateway.status()["queue"]["waiting"].as_u64();
-        assert_eq!(depth, Some(2), "the refused changed nothing in round {round}");
+        assert_eq!(
+            depth,
+            Some(2),
+            "the refused changed nothing in round {round}"
+        );
         // Both happen as close together as the scheduler allows, now one first, now the other.
         if round % 2 == 0 {
             held.let_go();
@@ -374,7 +435,9 @@ fn a_refused_request_touches_no_counter_and_a_place_is_never_lost_in_a_race() {
 #[test]
 fn the_line_is_as_bounded_before_a_cold_server_as_before_a_warm_one() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("queue.max_waiting = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("queue.max_waiting = 1")
+        .start();
     for cold in [false, true] {
         let gate = Gate::new();
         if cold {
@@ -387,8 +450,9 @@ fn the_line_is_as_bounded_before_a_cold_server_as_before_a_warm_one() {
                     .send(&crate::support::wire::json_response(200, &completion("x")))
             });
         }
-        let clients: Vec<Client> =
-            (0..6).map(|at| gateway.open_chat(&chat::whole(&format!("{at}")))).collect();
+        let clients: Vec<Client> = (0..6)
+            .map(|at| gateway.open_chat(&chat::whole(&format!("{at}"))))
+            .collect();
         crate::support::eventually("four are refused", || {
             (clients.iter().filter(|client| client.has_unread()).count() == 4).then_some(())
         });
@@ -418,9 +482,18 @@ fn reads_answer_beside_a_running_answer() {
     let waiting = queue(&gateway, 1);
     for path in ["/v1/models", "/oneslot/status", "/healthz", "/metrics", "/"] {
         let answer = gateway.get(path);
-        assert_eq!(answer.status(), 200, "{path} needs no slot: {}", answer.text());
+        assert_eq!(
+            answer.status(),
+            200,
+            "{path} needs no slot: {}",
+            answer.text()
+        );
     }
-    assert_eq!(gateway.status()["queue"]["running"], 1, "the long answer still runs");
+    assert_eq!(
+        gateway.status()["queue"]["running"],
+        1,
+        "the long answer still runs"
+    );
     held.release();
     for mut client in waiting {
         assert_eq!(client.finish().status(), 200);
@@ -437,7 +510,12 @@ fn a_slow_list_of_models_is_answered_from_the_last_one() {
     let held = hold(&gateway, &upstream);
     upstream.always("GET", "/v1/models", |_| Script::new().hang());
     let cached = gateway.get("/v1/models");
-    assert_eq!(cached.status(), 200, "a cached copy when the upstream is slow: {}", cached.text());
+    assert_eq!(
+        cached.status(),
+        200,
+        "a cached copy when the upstream is slow: {}",
+        cached.text()
+    );
     assert_eq!(cached.body, fresh.body);
     upstream.as_usual("GET", "/v1/models");
     held.release();
@@ -451,7 +529,8 @@ fn the_upstreams_clock_starts_at_dispatch_and_not_in_line() {
         .config("timeouts.first_byte_s = 1\nrelay.commit_after_s = 0")
         .start();
     let held = hold(&gateway, &upstream);
-    let mut waiting = gateway.open_chat(&chat::streamed("waits longer than the first byte may take"));
+    let mut waiting =
+        gateway.open_chat(&chat::streamed("waits longer than the first byte may take"));
     gateway.until_queue(1, 1);
     let quiet = waiting.is_silent_for(Duration::from_millis(1500));
     assert!(quiet, "the wait in line is not the upstream's");
@@ -464,13 +543,19 @@ fn the_upstreams_clock_starts_at_dispatch_and_not_in_line() {
 #[test]
 fn a_slow_upload_holds_no_place() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("queue.max_waiting = 0").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("queue.max_waiting = 0")
+        .start();
     let body = chat::whole("slow").to_string();
     let bytes = gateway.request("POST", "/v1/chat/completions", body.as_bytes());
     let (most, rest) = bytes.split_at(bytes.len() - 5);
     let mut slow = gateway.open(most);
     for _ in 0..3 {
-        assert_eq!(gateway.chat(&chat::whole("quick")).status(), 200, "nobody is in the way");
+        assert_eq!(
+            gateway.chat(&chat::whole("quick")).status(),
+            200,
+            "nobody is in the way"
+        );
     }
     assert_eq!(gateway.status()["queue"]["running"], 0);
     slow.send(rest);
@@ -481,7 +566,9 @@ fn a_slow_upload_holds_no_place() {
 #[test]
 fn a_client_that_comes_back_does_not_wait_behind_itself() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("queue.max_waiting = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("queue.max_waiting = 1")
+        .start();
     // A client gives up on a running answer and asks again at once, as SDKs do.
     for attempt in 0..5 {
         upstream.next_chat(Script::new().hang());
@@ -493,7 +580,11 @@ fn a_client_that_comes_back_does_not_wait_behind_itself() {
     assert_eq!(answer.status(), 200);
     for attempt in 0..5 {
         let (how, ended) = upstream.until_ended(attempt);
-        assert_ne!(how, How::Answered, "an abandoned attempt is cancelled upstream");
+        assert_ne!(
+            how,
+            How::Answered,
+            "an abandoned attempt is cancelled upstream"
+        );
         let next = upstream.chats()[attempt + 1].at;
         assert!(ended <= next, "it is cancelled before its retry runs");
     }
@@ -513,7 +604,10 @@ fn small_calls_ahead_in_the_line_delay_a_chat_but_never_starve_it() {
     for client in &mut clients {
         assert_eq!(client.finish().status(), 200);
     }
-    assert_eq!(upstream.order().last().map(String::as_str), Some("the user's own"));
+    assert_eq!(
+        upstream.order().last().map(String::as_str),
+        Some("the user's own")
+    );
     gateway.stands(&upstream);
 }
 

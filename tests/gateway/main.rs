@@ -20,3 +20,4 @@ mod pause;
 mod refusals;
 mod slot;
 mod stream;
+mod window;

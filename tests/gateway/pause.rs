@@ -22,12 +22,24 @@ fn a_pause_lets_the_running_answer_finish_and_keeps_the_line() {
     gateway.cli_ok(&["pause"]);
     let status = gateway.status();
     assert!(!status["pause"].is_null(), "it is shown: {status}");
-    refused(&gateway.chat(&chat::whole("arrives")), 503, "LLM_PAUSED", Advice::Never);
+    refused(
+        &gateway.chat(&chat::whole("arrives")),
+        503,
+        "LLM_PAUSED",
+        Advice::Never,
+    );
     let answer = held.release();
-    assert!(answer.text().contains("released"), "the running answer finishes");
+    assert!(
+        answer.text().contains("released"),
+        "the running answer finishes"
+    );
     gateway.until_queue(0, 2);
     assert_eq!(gateway.get("/v1/models").status(), 200, "reads go on");
-    assert_eq!(upstream.chats().len(), 1, "nobody is dispatched while paused");
+    assert_eq!(
+        upstream.chats().len(),
+        1,
+        "nobody is dispatched while paused"
+    );
     gateway.cli_ok(&["resume"]);
     for mut client in waiting {
         assert_eq!(client.finish().status(), 200);
@@ -40,7 +52,9 @@ fn a_pause_lets_the_running_answer_finish_and_keeps_the_line() {
 #[test]
 fn a_wait_that_ends_while_paused_names_the_pause() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("queue.max_wait_whole_s = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("queue.max_wait_whole_s = 1")
+        .start();
     let held = hold(&gateway, &upstream);
     let mut waiting = gateway.open_chat(&chat::whole("waits"));
     gateway.until_queue(1, 1);
@@ -67,7 +81,11 @@ fn a_pause_survives_a_restart() {
             gateway.stands(&upstream);
             gateway.restart()
         };
-        assert_eq!(gateway.chat(&chat::whole("hello")).status(), 200, "a resume survives as well");
+        assert_eq!(
+            gateway.chat(&chat::whole("hello")).status(),
+            200,
+            "a resume survives as well"
+        );
         gateway.stands(&upstream);
     }
 }
@@ -80,7 +98,10 @@ fn a_pause_survives_being_killed() {
     gateway.signal("KILL");
     gateway.until_exit();
     let mut gateway = gateway.start_again();
-    assert_eq!(gateway.chat(&chat::whole("hello")).code(), Some("LLM_PAUSED"));
+    assert_eq!(
+        gateway.chat(&chat::whole("hello")).code(),
+        Some("LLM_PAUSED")
+    );
     gateway.cli_ok(&["resume"]);
     gateway.stands(&upstream);
 }
@@ -118,7 +139,13 @@ fn a_command_without_a_gateway_says_so() {
     let mut gateway = Setup::before(&upstream).start();
     gateway.signal("TERM");
     gateway.until_exit();
-    for args in [&["pause"][..], &["resume"], &["status"], &["check"], &["cancel", "x"]] {
+    for args in [
+        &["pause"][..],
+        &["resume"],
+        &["status"],
+        &["check"],
+        &["cancel", "x"],
+    ] {
         let output = gateway.cli(args);
         assert!(!output.status.success(), "{args:?} has nobody to talk to");
         assert!(!output.stderr.is_empty(), "{args:?} says why");
@@ -155,7 +182,9 @@ fn pause_and_resume_in_any_order_lose_no_request() {
 #[test]
 fn a_server_that_never_answers_stops_neither_pause_nor_quit() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("timeouts.shutdown_s = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("timeouts.shutdown_s = 1")
+        .start();
     upstream.next_chat(Script::new().hang());
     let client = gateway.open_chat(&chat::whole("for ever"));
     upstream.until_chats(1);
@@ -210,7 +239,12 @@ fn unload_frees_the_model_where_the_server_can() {
             .collect::<Vec<_>>()
     });
     assert_eq!(seen.len(), 1);
-    assert_eq!(seen[0]["keep_alive"], json!(0), "Ollama's way to unload: {}", seen[0]);
+    assert_eq!(
+        seen[0]["keep_alive"],
+        json!(0),
+        "Ollama's way to unload: {}",
+        seen[0]
+    );
     gateway.stands(&upstream);
 }
 

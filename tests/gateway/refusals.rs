@@ -34,7 +34,10 @@ fn a_refused_connection_is_unavailable_with_the_cooldown_as_advice() {
     assert_eq!(error["type"], "server_error");
     assert_eq!(error["param"], Value::Null);
     let after: u64 = answer.head.get("retry-after").unwrap().parse().unwrap();
-    assert!(after <= 3, "the first cooldown is 3 s, the advice was {after}");
+    assert!(
+        after <= 3,
+        "the first cooldown is 3 s, the advice was {after}"
+    );
     upstream.come_back();
     gateway.stands(&upstream);
 }
@@ -60,7 +63,10 @@ fn half_a_whole_answer_is_unavailable_and_never_half_a_200() {
     let half = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 400\r\n\r\n{\"id\":\"x\",\"choices\":[";
     let chunked = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"id\"\r\n";
     for begun in [&half[..], &chunked[..]] {
-        for ending in [Script::new().send(begun).fin(), Script::new().send(begun).rst()] {
+        for ending in [
+            Script::new().send(begun).fin(),
+            Script::new().send(begun).rst(),
+        ] {
             let upstream = Upstream::plain();
             let mut gateway = Setup::before(&upstream).start();
             upstream.next_chat(ending);
@@ -94,14 +100,23 @@ fn what_does_not_speak_http_is_unavailable() {
 #[test]
 fn a_load_longer_than_its_budget_is_loading_and_no_failure() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("timeouts.loading_s = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("timeouts.loading_s = 1")
+        .start();
     upstream.start_loading();
     let answer = gateway.chat(&chat::whole("hello"));
     let error = refused(&answer, 503, "LLM_LOADING", Advice::Later);
     assert_eq!(error["code"], "LLM_LOADING");
-    assert_eq!(answer.head.get("retry-after"), Some("5"), "loading says 5 seconds");
+    assert_eq!(
+        answer.head.get("retry-after"),
+        Some("5"),
+        "loading says 5 seconds"
+    );
     let status = gateway.status();
-    assert_eq!(status["health"]["consecutive_failures"], 0, "loading is no failure: {status}");
+    assert_eq!(
+        status["health"]["consecutive_failures"], 0,
+        "loading is no failure: {status}"
+    );
     upstream.finish_loading();
     gateway.stands(&upstream);
 }
@@ -111,7 +126,9 @@ fn a_load_longer_than_its_budget_is_loading_and_no_failure() {
 #[test]
 fn a_full_line_is_overloaded_at_once() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("queue.max_waiting = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("queue.max_waiting = 1")
+        .start();
     let held = hold(&gateway, &upstream);
     let waiting = queue(&gateway, 1);
     let answer = gateway.chat(&chat::whole("one too many"));
@@ -154,7 +171,11 @@ fn a_wait_longer_than_its_limit_is_a_queue_timeout() {
         assert_eq!(error["code"], "LLM_QUEUE_TIMEOUT");
     }
     held.release();
-    assert_eq!(upstream.chats().len(), 1, "who waited too long never reached the upstream");
+    assert_eq!(
+        upstream.chats().len(),
+        1,
+        "who waited too long never reached the upstream"
+    );
     gateway.stands(&upstream);
 }
 
@@ -180,7 +201,11 @@ fn a_timed_pause_says_when_it_ends() {
     gateway.cli_ok(&["pause", "15m"]);
     let answer = gateway.chat(&chat::whole("hello"));
     refused(&answer, 503, "LLM_PAUSED", Advice::NotByItself);
-    assert_eq!(answer.head.get("retry-after"), Some("60"), "no SDK is told more than 60 s");
+    assert_eq!(
+        answer.head.get("retry-after"),
+        Some("60"),
+        "no SDK is told more than 60 s"
+    );
     gateway.cli_ok(&["resume"]);
     gateway.stands(&upstream);
 }
@@ -193,14 +218,27 @@ fn a_prompt_that_cannot_fit_is_a_context_overflow_with_both_numbers() {
     let mut gateway = Setup::before(&upstream).start();
     let answer = gateway.chat(&chat::whole(&chat::words("w", 3000)));
     let error = refused(&answer, 400, "CONTEXT_OVERFLOW", Advice::Never);
-    assert_eq!(error["code"], "context_length_exceeded", "agents compact on this code alone");
+    assert_eq!(
+        error["code"], "context_length_exceeded",
+        "agents compact on this code alone"
+    );
     assert_eq!(error["type"], "invalid_request_error");
     assert_eq!(error["param"], "messages");
     let message = error["message"].as_str().unwrap();
-    assert!(message.contains("1000") && message.contains("3008"), "both numbers: {message}");
-    assert!(message.contains("maximum context length"), "the words clients look for: {message}");
+    assert!(
+        message.contains("1000") && message.contains("3008"),
+        "both numbers: {message}"
+    );
+    assert!(
+        message.contains("maximum context length"),
+        "the words clients look for: {message}"
+    );
     golden(&answer, "context-overflow");
-    assert_eq!(upstream.chats().len(), 0, "nothing was sent that could not fit");
+    assert_eq!(
+        upstream.chats().len(),
+        0,
+        "nothing was sent that could not fit"
+    );
     gateway.stands(&upstream);
 }
 
@@ -214,7 +252,10 @@ fn every_overflow_an_upstream_can_say_becomes_the_same_refusal() {
         Script::json(400, &prose),
         Script::json(400, &ollama),
         Script::json(400, &nested),
-        Script::json(400, &json!({"error": {"message": "Context size has been exceeded."}})),
+        Script::json(
+            400,
+            &json!({"error": {"message": "Context size has been exceeded."}}),
+        ),
     ] {
         let upstream = Upstream::plain();
         let mut gateway = Setup::before(&upstream).start();
@@ -223,7 +264,10 @@ fn every_overflow_an_upstream_can_say_becomes_the_same_refusal() {
         let error = refused(&answer, 400, "CONTEXT_OVERFLOW", Advice::Never);
         assert_eq!(error["code"], "context_length_exceeded");
         let status = gateway.status();
-        assert_eq!(status["health"]["consecutive_failures"], 0, "the client's doing: {status}");
+        assert_eq!(
+            status["health"]["consecutive_failures"], 0,
+            "the client's doing: {status}"
+        );
         gateway.stands(&upstream);
     }
 }
@@ -242,14 +286,20 @@ fn a_stream_without_a_first_byte_is_a_timeout() {
     assert_eq!(error["code"], "LLM_TIMEOUT");
     golden(&answer, "timeout-first-byte");
     upstream.until_ended(0);
-    assert_eq!(upstream.chats().len(), 1, "a generation is never sent again after a timeout");
+    assert_eq!(
+        upstream.chats().len(),
+        1,
+        "a generation is never sent again after a timeout"
+    );
     gateway.stands(&upstream);
 }
 
 #[test]
 fn a_whole_answer_past_its_total_limit_is_a_timeout() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("timeouts.total_s = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("timeouts.total_s = 1")
+        .start();
     upstream.next_chat(Script::new().hang());
     let answer = gateway.chat(&chat::whole("hello"));
     refused(&answer, 504, "LLM_TIMEOUT", Advice::Never);
@@ -261,13 +311,18 @@ fn a_whole_answer_past_its_total_limit_is_a_timeout() {
 #[test]
 fn a_stall_in_the_middle_of_a_stream_is_said_in_the_stream() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("timeouts.stall_s = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("timeouts.stall_s = 1")
+        .start();
     upstream.next_chat(Script::stream().delta("one").hang());
     let answer = gateway.chat(&chat::streamed("hello"));
     assert_eq!(answer.status(), 200);
     let error = error_event(&answer.body, "LLM_TIMEOUT");
     assert_eq!(error["type"], "server_error");
-    assert!(answer.body.starts_with(delta("one").as_bytes()), "what came is kept");
+    assert!(
+        answer.body.starts_with(delta("one").as_bytes()),
+        "what came is kept"
+    );
     upstream.until_ended(0);
     gateway.stands(&upstream);
 }
@@ -291,18 +346,33 @@ fn an_upstreams_own_refusal_keeps_its_status_and_code() {
         golden(&answer, &format!("upstream-{status}"));
     }
     let status = gateway.status();
-    assert_eq!(status["health"]["consecutive_failures"], 0, "a 4xx is the client's: {status}");
+    assert_eq!(
+        status["health"]["consecutive_failures"], 0,
+        "a 4xx is the client's: {status}"
+    );
     gateway.stands(&upstream);
 }
 
 #[test]
 fn an_upstreams_failure_is_503_whatever_its_body() {
     for (status, kind, body) in [
-        (500, "application/json", &br#"{"error":{"message":"boom","type":"server_error","code":500}}"#[..]),
+        (
+            500,
+            "application/json",
+            &br#"{"error":{"message":"boom","type":"server_error","code":500}}"#[..],
+        ),
         (500, "application/json", br#"{"error":"boom"}"#),
-        (500, "application/json", br#"{"error":{"message":"boom"},"message":"boom"}"#),
+        (
+            500,
+            "application/json",
+            br#"{"error":{"message":"boom"},"message":"boom"}"#,
+        ),
         (500, "text/plain", b""),
-        (502, "text/html", b"<html><body><h1>502 Bad Gateway</h1></body></html>"),
+        (
+            502,
+            "text/html",
+            b"<html><body><h1>502 Bad Gateway</h1></body></html>",
+        ),
         (503, "text/plain", b"no"),
         (599, "application/json", b"{"),
     ] {
@@ -314,7 +384,12 @@ fn an_upstreams_failure_is_503_whatever_its_body() {
         assert_eq!(answer.code(), Some("LLM_UPSTREAM"));
         assert_eq!(answer.head.get("content-type"), Some("application/json"));
         assert!(answer.json()["error"]["message"].is_string());
-        assert!(!answer.head.get("retry-after").is_some_and(|after| after == "0"));
+        assert!(
+            !answer
+                .head
+                .get("retry-after")
+                .is_some_and(|after| after == "0")
+        );
         gateway.stands(&upstream);
     }
 }
@@ -322,11 +397,19 @@ fn an_upstreams_failure_is_503_whatever_its_body() {
 #[test]
 fn a_success_that_is_no_answer_is_never_relayed_as_one() {
     for (status, kind, body) in [
-        (200, "text/html", &b"<html>Sign in to the hotel network</html>"[..]),
+        (
+            200,
+            "text/html",
+            &b"<html>Sign in to the hotel network</html>"[..],
+        ),
         (200, "text/plain", b"hello"),
         (200, "application/json", b""),
         (200, "application/json", br#"{"error":{"message":"boom"}}"#),
-        (200, "application/json", br#"{"error":"Unexpected endpoint or method."}"#),
+        (
+            200,
+            "application/json",
+            br#"{"error":"Unexpected endpoint or method."}"#,
+        ),
         (204, "application/json", b""),
         (302, "text/html", b""),
     ] {
@@ -335,11 +418,18 @@ fn a_success_that_is_no_answer_is_never_relayed_as_one() {
             let mut gateway = Setup::before(&upstream).start();
             upstream.next_chat(Script::new().send(&response(
                 status,
-                &[("content-type", kind), ("location", "http://127.0.0.1:1/v1/models")],
+                &[
+                    ("content-type", kind),
+                    ("location", "http://127.0.0.1:1/v1/models"),
+                ],
                 body,
             )));
             let answer = gateway.chat(&request);
-            let said = format!("{status} {kind} {request}: {:?} {}", answer.head, answer.text());
+            let said = format!(
+                "{status} {kind} {request}: {:?} {}",
+                answer.head,
+                answer.text()
+            );
             if answer.status() == 200 {
                 // Only a stream may have to say it inside.
                 assert_eq!(request["stream"], true, "{said}");
@@ -360,11 +450,17 @@ fn an_upstreams_text_is_cut_to_two_hundred_characters() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
     let long = "é".repeat(5_000);
-    upstream.next_chat(Script::json(400, &json!({"error": {"message": long, "type": "t"}})));
+    upstream.next_chat(Script::json(
+        400,
+        &json!({"error": {"message": long, "type": "t"}}),
+    ));
     let answer = gateway.chat(&chat::whole("hello"));
     let error = refused(&answer, 400, "LLM_UPSTREAM", Advice::AsStatusSays);
     let shown = error["message"].as_str().unwrap().matches('é').count();
-    assert!((100..=200).contains(&shown), "an excerpt of at most 200 characters, was {shown}");
+    assert!(
+        (100..=200).contains(&shown),
+        "an excerpt of at most 200 characters, was {shown}"
+    );
     gateway.stands(&upstream);
 }
 
@@ -375,19 +471,30 @@ fn statuses_that_sdks_retry_at_once_are_never_passed_on() {
     for status in [408, 409, 499] {
         upstream.next_chat(Script::json(status, &json!({"error": {"message": "no"}})));
         let answer = gateway.chat(&chat::whole("hello"));
-        assert_eq!(answer.status(), 400, "{status} would be retried at once: {}", answer.text());
+        assert_eq!(
+            answer.status(),
+            400,
+            "{status} would be retried at once: {}",
+            answer.text()
+        );
     }
     for advice in ["0", "-5", "100000", "tomorrow", "61"] {
         upstream.next_chat(Script::new().send(&response(
             429,
-            &[("content-type", "application/json"), ("retry-after", advice)],
+            &[
+                ("content-type", "application/json"),
+                ("retry-after", advice),
+            ],
             br#"{"error":{"message":"slow down"}}"#,
         )));
         let answer = gateway.chat(&chat::whole("hello"));
         assert_eq!(answer.status(), 429);
         if let Some(after) = answer.head.get("retry-after") {
             let seconds: u64 = after.parse().expect("whole seconds");
-            assert!((1..=60).contains(&seconds), "Retry-After {advice} became {after}");
+            assert!(
+                (1..=60).contains(&seconds),
+                "Retry-After {advice} became {after}"
+            );
         }
     }
     gateway.stands(&upstream);
@@ -425,7 +532,9 @@ fn a_body_that_was_in_flight_at_two_deaths_is_not_sent_a_third_time() {
         refused(&client.finish(), 503, "LLM_UNAVAILABLE", Advice::Later);
         upstream.come_back();
         gateway.control("POST", "/oneslot/check", "");
-        gateway.until_status("the server is back", |status| status["health"]["state"] == "ready");
+        gateway.until_status("the server is back", |status| {
+            status["health"]["state"] == "ready"
+        });
     }
     let answer = gateway.chat(&deadly);
     let error = refused(&answer, 503, "LLM_REPEATED_CRASH", Advice::Never);
@@ -441,8 +550,16 @@ fn a_body_that_was_in_flight_at_two_deaths_is_not_sent_a_third_time() {
 fn a_malformed_request_says_what_is_wrong_and_takes_no_place() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
-    let deep = format!(r#"{{"model":"m","messages":{}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
-    let barely = format!(r#"{{"model":"m","messages":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
+    let deep = format!(
+        r#"{{"model":"m","messages":{}1{}}}"#,
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
+    let barely = format!(
+        r#"{{"model":"m","messages":{}1{}}}"#,
+        "[".repeat(200),
+        "]".repeat(200)
+    );
     for body in [
         "",
         "{",
@@ -462,26 +579,30 @@ fn a_malformed_request_says_what_is_wrong_and_takes_no_place() {
         &deep,
         &barely,
     ] {
-        let answer = gateway.exchange(&gateway.request(
-            "POST",
-            "/v1/chat/completions",
-            body.as_bytes(),
-        ));
+        let answer =
+            gateway.exchange(&gateway.request("POST", "/v1/chat/completions", body.as_bytes()));
         let error = refused(&answer, 400, "BAD_REQUEST", Advice::Never);
         assert_eq!(error["code"], "BAD_REQUEST");
         assert_eq!(error["type"], "invalid_request_error");
     }
-    let invalid_utf8 = b"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}]}";
+    let invalid_utf8 =
+        b"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}]}";
     let answer = gateway.exchange(&gateway.request("POST", "/v1/chat/completions", invalid_utf8));
     refused(&answer, 400, "BAD_REQUEST", Advice::Never);
-    assert_eq!(upstream.chats().len(), 0, "nothing malformed reaches the upstream");
+    assert_eq!(
+        upstream.chats().len(),
+        0,
+        "nothing malformed reaches the upstream"
+    );
     gateway.stands(&upstream);
 }
 
 #[test]
 fn a_missing_or_wrong_key_is_unauthorized() {
     let upstream = Upstream::plain();
-    let gateway = Setup::before(&upstream).config("access.require_key = true").start();
+    let gateway = Setup::before(&upstream)
+        .config("access.require_key = true")
+        .start();
     let body = chat::whole("hello").to_string();
     for extra in [
         &[][..],
@@ -534,7 +655,10 @@ fn a_foreign_origin_is_forbidden_and_shown() {
     refused(&answer, 403, "FORBIDDEN_ORIGIN", Advice::Never);
     golden(&answer, "forbidden-origin");
     let shown = gateway.status()["refused_origins"].to_string();
-    assert!(shown.contains("https://evil.example"), "a person can allow it: {shown}");
+    assert!(
+        shown.contains("https://evil.example"),
+        "a person can allow it: {shown}"
+    );
     gateway.stands(&upstream);
 }
 
@@ -566,10 +690,20 @@ fn a_known_route_with_another_method_names_the_one_it_has() {
     let mut gateway = Setup::before(&upstream).start();
     let answer = gateway.get("/v1/chat/completions");
     refused(&answer, 405, "METHOD_NOT_ALLOWED", Advice::Never);
-    assert!(answer.head.get("allow").is_some_and(|allow| allow.contains("POST")));
+    assert!(
+        answer
+            .head
+            .get("allow")
+            .is_some_and(|allow| allow.contains("POST"))
+    );
     let answer = gateway.exchange(&gateway.request("POST", "/v1/models", b"{}"));
     refused(&answer, 405, "METHOD_NOT_ALLOWED", Advice::Never);
-    assert!(answer.head.get("allow").is_some_and(|allow| allow.contains("GET")));
+    assert!(
+        answer
+            .head
+            .get("allow")
+            .is_some_and(|allow| allow.contains("GET"))
+    );
     gateway.stands(&upstream);
 }
 
@@ -597,12 +731,18 @@ fn a_head_over_its_limits_is_refused() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
     let huge = "x".repeat(33 * 1024);
-    let answer = gateway.exchange(&gateway.request_with("GET", "/v1/models", &[("x-a", &huge)], b""));
+    let answer =
+        gateway.exchange(&gateway.request_with("GET", "/v1/models", &[("x-a", &huge)], b""));
     assert_eq!(answer.status(), 431, "33 KiB of head: {}", answer.text());
     let names: Vec<String> = (0..65).map(|at| format!("x-{at}")).collect();
     let many: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "1")).collect();
     let answer = gateway.exchange(&gateway.request_with("GET", "/v1/models", &many, b""));
-    assert_eq!(answer.status(), 431, "more than 64 fields: {}", answer.text());
+    assert_eq!(
+        answer.status(),
+        431,
+        "more than 64 fields: {}",
+        answer.text()
+    );
     let long = format!("/v1/models?{}", "q".repeat(9 * 1024));
     let answer = gateway.get(&long);
     assert_eq!(answer.status(), 414, "a URI of 9 KiB: {}", answer.text());
@@ -632,7 +772,9 @@ fn a_compressed_body_is_an_unsupported_media_type() {
 #[test]
 fn those_in_line_at_shutdown_are_told_and_the_running_stream_ends_in_the_open() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("timeouts.shutdown_s = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("timeouts.shutdown_s = 1")
+        .start();
     let mut held = hold(&gateway, &upstream);
     let waiting = queue(&gateway, 2);
     gateway.signal("TERM");
@@ -644,7 +786,10 @@ fn those_in_line_at_shutdown_are_told_and_the_running_stream_ends_in_the_open() 
     }
     let cut = held.client.finish();
     let error = error_event(&cut.body, "LLM_INTERRUPTED");
-    assert!(error["message"].as_str().unwrap().contains("shut down"), "{error}");
+    assert!(
+        error["message"].as_str().unwrap().contains("shut down"),
+        "{error}"
+    );
     let status = gateway.until_exit();
     assert!(status.success(), "a wished-for end is a success: {status}");
     upstream.until_ended(0);
@@ -660,8 +805,16 @@ fn every_response_has_a_request_id_of_its_own() {
     let mut gateway = Setup::before(&upstream).start();
     let mut ids = Vec::new();
     let mut note = |answer: &Response| {
-        let id = answer.head.get("x-oneslot-request-id").unwrap_or_default().to_owned();
-        assert!(!id.is_empty(), "every response has a request id: {:?}", answer.head);
+        let id = answer
+            .head
+            .get("x-oneslot-request-id")
+            .unwrap_or_default()
+            .to_owned();
+        assert!(
+            !id.is_empty(),
+            "every response has a request id: {:?}",
+            answer.head
+        );
         ids.push(id);
     };
     note(&gateway.chat(&chat::whole("hello")));
@@ -691,18 +844,26 @@ fn no_server_at_all_names_the_three_ports() {
     let error = refused(&answer, 503, "LLM_UNAVAILABLE", Advice::Later);
     let message = error["message"].as_str().unwrap();
     for port in ["11434", "1234", "8080"] {
-        assert!(message.contains(port), "the ports that were asked: {message}");
+        assert!(
+            message.contains(port),
+            "the ports that were asked: {message}"
+        );
     }
 }
 
 #[test]
 fn a_wrong_base_url_says_so() {
     let upstream = Upstream::plain();
-    upstream.always("GET", "/v1/models", |_| Script::whole(404, "text/plain", b"404 page not found"));
+    upstream.always("GET", "/v1/models", |_| {
+        Script::whole(404, "text/plain", b"404 page not found")
+    });
     let mut gateway = Setup::before(&upstream).start();
     let answer = gateway.chat(&chat::whole("hello"));
     let error = refused(&answer, 503, "LLM_UNAVAILABLE", Advice::Later);
-    assert!(error["message"].as_str().unwrap().contains("base_url"), "{error}");
+    assert!(
+        error["message"].as_str().unwrap().contains("base_url"),
+        "{error}"
+    );
     assert_eq!(upstream.chats().len(), 0, "a wrong address gets no prompt");
     upstream.as_usual("GET", "/v1/models");
     gateway.stands(&upstream);

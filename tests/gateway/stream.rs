@@ -56,12 +56,19 @@ fn bytes_that_are_no_utf8_are_relayed_and_kill_nothing() {
     let mut wanted = b"data: {\"choices\":[{\"delta\":{\"content\":\"\xea\xb0\"}}]}\n\n".to_vec();
     wanted.extend_from_slice(finish("stop").as_bytes());
     wanted.extend_from_slice(DONE.as_bytes());
-    same_bytes(&relayed(Script::stream().chunk(&wanted).last_chunk(), ""), &wanted);
+    same_bytes(
+        &relayed(Script::stream().chunk(&wanted).last_chunk(), ""),
+        &wanted,
+    );
 }
 
 #[test]
 fn a_complete_stream_gets_nothing_added_and_nothing_taken() {
-    for ending in [format!("{}{DONE}", finish("stop")), finish("length"), DONE.to_owned()] {
+    for ending in [
+        format!("{}{DONE}", finish("stop")),
+        finish("length"),
+        DONE.to_owned(),
+    ] {
         let wanted = format!("{}{}{ending}", delta("one "), delta("two"));
         let script = Script::stream().chunk(wanted.as_bytes()).last_chunk();
         same_bytes(&relayed(script, ""), wanted.as_bytes());
@@ -74,13 +81,19 @@ fn a_complete_stream_gets_nothing_added_and_nothing_taken() {
         delta("1.0"),
         finish("stop")
     );
-    same_bytes(&relayed(Script::stream().chunk(wanted.as_bytes()).last_chunk(), ""), wanted.as_bytes());
+    same_bytes(
+        &relayed(Script::stream().chunk(wanted.as_bytes()).last_chunk(), ""),
+        wanted.as_bytes(),
+    );
 }
 
 #[test]
 fn line_ends_of_every_kind_pass() {
     let wanted = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\r\n\r\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\r\n\r\ndata: [DONE]\r\n\r\n";
-    same_bytes(&relayed(Script::stream().chunk(wanted.as_bytes()).last_chunk(), ""), wanted.as_bytes());
+    same_bytes(
+        &relayed(Script::stream().chunk(wanted.as_bytes()).last_chunk(), ""),
+        wanted.as_bytes(),
+    );
 }
 
 #[test]
@@ -106,7 +119,10 @@ fn a_whole_answer_is_relayed_byte_for_byte() {
     upstream.next_chat(Script::whole(200, "application/json; charset=utf-8", odd));
     let answer = gateway.chat(&chat::whole("hello"));
     same_bytes(&answer, odd);
-    assert_eq!(answer.head.get("content-type"), Some("application/json; charset=utf-8"));
+    assert_eq!(
+        answer.head.get("content-type"),
+        Some("application/json; charset=utf-8")
+    );
     gateway.stands(&upstream);
 }
 
@@ -135,19 +151,36 @@ fn every_event_is_passed_on_before_the_next_one_exists() {
         gate.open();
     }
     let answer = client.finish();
-    assert_eq!(answer.head.get("content-encoding"), None, "an event stream is never compressed");
+    assert_eq!(
+        answer.head.get("content-encoding"),
+        None,
+        "an event stream is never compressed"
+    );
     assert!(answer.text().ends_with(DONE));
     let seen = &upstream.chats()[0].request;
-    assert_eq!(seen.head.get("accept-encoding"), None, "a compressed stream cannot be checked");
+    assert_eq!(
+        seen.head.get("accept-encoding"),
+        None,
+        "a compressed stream cannot be checked"
+    );
     gateway.stands(&upstream);
 }
 
 #[test]
 fn a_slow_stream_that_flows_has_no_total_limit() {
     let piece = chunk(delta("tick").as_bytes());
-    let script = Script::stream().drip(&piece, Duration::from_millis(500), 8).ending();
-    let answer = relayed(script, "timeouts.total_s = 1\ntimeouts.first_byte_s = 2\ntimeouts.stall_s = 3");
-    assert_eq!(answer.text().matches("tick").count(), 8, "a slow answer is no failure");
+    let script = Script::stream()
+        .drip(&piece, Duration::from_millis(500), 8)
+        .ending();
+    let answer = relayed(
+        script,
+        "timeouts.total_s = 1\ntimeouts.first_byte_s = 2\ntimeouts.stall_s = 3",
+    );
+    assert_eq!(
+        answer.text().matches("tick").count(),
+        8,
+        "a slow answer is no failure"
+    );
     assert!(answer.text().ends_with(DONE));
 }
 
@@ -158,7 +191,11 @@ fn silence_shorter_than_the_stall_limit_is_no_failure() {
         .wait(Duration::from_millis(1500))
         .delta("two")
         .ending();
-    assert!(relayed(script, "timeouts.stall_s = 4").text().ends_with(DONE));
+    assert!(
+        relayed(script, "timeouts.stall_s = 4")
+            .text()
+            .ends_with(DONE)
+    );
 }
 
 #[test]
@@ -167,14 +204,19 @@ fn a_whole_answer_may_take_longer_than_a_first_byte() {
     let mut gateway = Setup::before(&upstream)
         .config("timeouts.first_byte_s = 1\ntimeouts.stall_s = 1")
         .start();
-    upstream.next_chat(
-        Script::new().wait(Duration::from_millis(2500)).send(&crate::support::wire::json_response(
+    upstream.next_chat(Script::new().wait(Duration::from_millis(2500)).send(
+        &crate::support::wire::json_response(
             200,
             &crate::support::script::completion("late but whole"),
-        )),
-    );
+        ),
+    ));
     let answer = gateway.chat(&chat::whole("hello"));
-    assert_eq!(answer.status(), 200, "it has no byte before its last: {}", answer.text());
+    assert_eq!(
+        answer.status(),
+        200,
+        "it has no byte before its last: {}",
+        answer.text()
+    );
     assert_eq!(gateway.status()["health"]["consecutive_failures"], 0);
     gateway.stands(&upstream);
 }
@@ -196,9 +238,17 @@ fn interrupted(script: Script, config: &str, code: &str) {
     let answer = client.finish();
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.end, End::Whole, "the stream itself ends properly");
-    assert_eq!(answer.head.get("connection"), None, "Node takes a cut for an end with close");
+    assert_eq!(
+        answer.head.get("connection"),
+        None,
+        "Node takes a cut for an end with close"
+    );
     let begun = format!("{}{}", delta("one "), delta("two"));
-    assert!(answer.text().starts_with(&begun), "all that came was delivered: {}", answer.text());
+    assert!(
+        answer.text().starts_with(&begun),
+        "all that came was delivered: {}",
+        answer.text()
+    );
     error_event(&answer.body, code);
     let record = gateway.until_record("failed");
     assert_eq!(record["code"], code, "recorded with its code: {record}");
@@ -214,7 +264,11 @@ fn a_stream_that_is_reset_says_so() {
 #[test]
 fn a_stream_whose_framing_is_cut_says_so() {
     interrupted(Script::new().fin(), "", "LLM_INTERRUPTED");
-    interrupted(Script::new().send(b"40\r\ndata: {").fin(), "", "LLM_INTERRUPTED");
+    interrupted(
+        Script::new().send(b"40\r\ndata: {").fin(),
+        "",
+        "LLM_INTERRUPTED",
+    );
     interrupted(Script::new().send(b"zz\r\n").hang(), "", "LLM_INTERRUPTED");
 }
 
@@ -228,7 +282,11 @@ fn a_stream_that_ends_politely_without_its_finish_says_so() {
     interrupted(Script::new().last_chunk(), "", "LLM_INTERRUPTED");
     // As Ollama does when its runner has died: an empty delta, then a clean end.
     let empty = event(&json!({"role": "assistant", "content": ""}), None);
-    interrupted(Script::new().chunk(empty.as_bytes()).last_chunk(), "", "LLM_INTERRUPTED");
+    interrupted(
+        Script::new().chunk(empty.as_bytes()).last_chunk(),
+        "",
+        "LLM_INTERRUPTED",
+    );
 }
 
 #[test]
@@ -245,7 +303,11 @@ fn a_stream_without_framing_that_ends_early_says_so() {
     upstream.next_chat(Script::new().send(head).send(whole.as_bytes()).fin());
     let answer = gateway.chat(&chat::streamed("hello"));
     assert_eq!(answer.text(), whole);
-    assert_eq!(answer.head.get("connection"), None, "no close on a streamed response");
+    assert_eq!(
+        answer.head.get("connection"),
+        None,
+        "no close on a streamed response"
+    );
     gateway.stands(&upstream);
 }
 
@@ -256,7 +318,11 @@ fn a_cut_in_the_middle_of_a_line_does_not_glue_the_error_to_it() {
     let seen = Gate::new();
     let half = "data: {\"choices\":[{\"delta\":{\"content\":\"hal";
     upstream.next_chat(
-        Script::stream().delta("one").chunk(half.as_bytes()).wait_for(&seen).rst(),
+        Script::stream()
+            .delta("one")
+            .chunk(half.as_bytes())
+            .wait_for(&seen)
+            .rst(),
     );
     let mut client = gateway.open_chat(&chat::streamed("hello"));
     client.body_until_has("\"hal");
@@ -265,7 +331,10 @@ fn a_cut_in_the_middle_of_a_line_does_not_glue_the_error_to_it() {
     let text = answer.text();
     let begun = format!("{}{half}", delta("one"));
     assert!(text.starts_with(&begun), "{text}");
-    assert!(text[begun.len()..].starts_with("\n\ndata: {\"error\""), "the half line is ended: {text}");
+    assert!(
+        text[begun.len()..].starts_with("\n\ndata: {\"error\""),
+        "the half line is ended: {text}"
+    );
     assert!(!text.contains("[DONE]"));
     gateway.stands(&upstream);
 }
@@ -297,7 +366,10 @@ fn a_broken_stream_counts_against_the_server_once() {
     let status = gateway.until_status("the failure is counted", |status| {
         status["health"]["consecutive_failures"] != 0
     });
-    assert_eq!(status["health"]["consecutive_failures"], 1, "once: {status}");
+    assert_eq!(
+        status["health"]["consecutive_failures"], 1,
+        "once: {status}"
+    );
     assert_eq!(status["health"]["state"], "down");
     gateway.stands(&upstream);
 }
@@ -316,9 +388,18 @@ fn an_error_inside_a_stream_is_relayed_as_it_is_and_recorded_as_a_failure() {
         let upstream = Upstream::plain();
         let mut gateway = Setup::before(&upstream).start();
         let wanted = format!("{}{error}", delta("one"));
-        upstream.next_chat(Script::stream().delta("one").chunk(error.as_bytes()).last_chunk());
+        upstream.next_chat(
+            Script::stream()
+                .delta("one")
+                .chunk(error.as_bytes())
+                .last_chunk(),
+        );
         let answer = gateway.chat(&chat::streamed("hello"));
-        assert!(answer.text().starts_with(&wanted), "byte for byte: {}", answer.text());
+        assert!(
+            answer.text().starts_with(&wanted),
+            "byte for byte: {}",
+            answer.text()
+        );
         if !error.contains("null") && !error.starts_with("error:") {
             assert_eq!(answer.text(), wanted, "said once is enough");
         }
@@ -336,13 +417,20 @@ fn an_overflow_inside_a_stream_is_the_clients_and_starts_no_cooldown() {
     upstream.chats_always(move |_| Script::stream().chunk(error.as_bytes()).last_chunk());
     let answer = gateway.chat(&chat::streamed("hello"));
     if answer.status() == 200 {
-        assert!(answer.text().contains("exceed"), "it is said in the stream: {}", answer.text());
+        assert!(
+            answer.text().contains("exceed"),
+            "it is said in the stream: {}",
+            answer.text()
+        );
         assert!(!answer.text().contains("[DONE]"));
     } else {
         refused(&answer, 400, "CONTEXT_OVERFLOW", Advice::Never);
     }
     let status = gateway.status();
-    assert_eq!(status["health"]["consecutive_failures"], 0, "not the server's fault: {status}");
+    assert_eq!(
+        status["health"]["consecutive_failures"], 0,
+        "not the server's fault: {status}"
+    );
     assert_ne!(status["recent"][0]["outcome"], "done");
     gateway.stands(&upstream);
 }
@@ -353,7 +441,9 @@ fn an_overflow_inside_a_stream_is_the_clients_and_starts_no_cooldown() {
 fn without_own_comments(body: &[u8]) -> String {
     String::from_utf8_lossy(body)
         .split_inclusive('\n')
-        .skip_while(|line| line.starts_with(": ping") || line.starts_with(": oneslot") || *line == "\n")
+        .skip_while(|line| {
+            line.starts_with(": ping") || line.starts_with(": oneslot") || *line == "\n"
+        })
         .collect()
 }
 
@@ -361,7 +451,11 @@ fn committed(gateway: &Gateway, text: &str) -> crate::support::client::Client {
     let mut client = gateway.open_chat(&chat::streamed(text));
     let head = client.head();
     assert_eq!(head.status(), 200);
-    assert_eq!(head.get("content-type").map(|kind| kind.starts_with("text/event-stream")), Some(true));
+    assert_eq!(
+        head.get("content-type")
+            .map(|kind| kind.starts_with("text/event-stream")),
+        Some(true)
+    );
     assert_eq!(head.get("connection"), None);
     client.body_until_has(": ping\n");
     client
@@ -370,21 +464,29 @@ fn committed(gateway: &Gateway, text: &str) -> crate::support::client::Client {
 #[test]
 fn a_waiting_stream_commits_and_is_kept_alive_then_gets_its_answer() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("relay.commit_after_s = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("relay.commit_after_s = 1")
+        .start();
     let held = hold(&gateway, &upstream);
     let mut client = committed(&gateway, "waits");
     let wanted = format!("{}{}{DONE}", delta("at last"), finish("stop"));
     upstream.next_chat(Script::stream().chunk(wanted.as_bytes()).last_chunk());
     held.release();
     let answer = client.finish();
-    assert_eq!(without_own_comments(&answer.body), wanted, "then the upstream's bytes alone");
+    assert_eq!(
+        without_own_comments(&answer.body),
+        wanted,
+        "then the upstream's bytes alone"
+    );
     gateway.stands(&upstream);
 }
 
 #[test]
 fn a_committed_stream_is_pinged_again_while_it_waits() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("relay.commit_after_s = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("relay.commit_after_s = 1")
+        .start();
     let held = hold(&gateway, &upstream);
     let mut client = committed(&gateway, "waits long");
     client.body_until("a second ping", |body| {
@@ -398,9 +500,17 @@ fn a_committed_stream_is_pinged_again_while_it_waits() {
 #[test]
 fn a_prompt_that_is_read_slowly_commits_the_stream_too() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("relay.commit_after_s = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("relay.commit_after_s = 1")
+        .start();
     let ready = Gate::new();
-    upstream.next_chat(Script::new().wait_for(&ready).sse_head().delta("one").ending());
+    upstream.next_chat(
+        Script::new()
+            .wait_for(&ready)
+            .sse_head()
+            .delta("one")
+            .ending(),
+    );
     let mut client = committed(&gateway, "a long prompt");
     ready.open();
     assert!(client.finish().text().ends_with(DONE));
@@ -434,17 +544,28 @@ fn after_the_commit_every_failure_of_the_upstream_keeps_its_code() {
             "LLM_UPSTREAM",
         ),
         (
-            Script::json(400, &json!({"error": {"message": "bad", "code": "bad_grammar"}})),
+            Script::json(
+                400,
+                &json!({"error": {"message": "bad", "code": "bad_grammar"}}),
+            ),
             "",
             "bad_grammar",
         ),
-        (Script::new().hang(), "timeouts.first_byte_s = 2", "LLM_TIMEOUT"),
+        (
+            Script::new().hang(),
+            "timeouts.first_byte_s = 2",
+            "LLM_TIMEOUT",
+        ),
     ] {
         let upstream = Upstream::plain();
         let mut gateway = Setup::before(&upstream)
             .config(&format!("relay.commit_after_s = 1\n{config}"))
             .start();
-        let gate = if code == "LLM_TIMEOUT" { Gate::new() } else { gate.clone() };
+        let gate = if code == "LLM_TIMEOUT" {
+            Gate::new()
+        } else {
+            gate.clone()
+        };
         let waiting = Gate::new();
         let script = Script::new().wait_for(&waiting);
         upstream.next_chat(Script {
@@ -462,11 +583,16 @@ fn after_the_commit_every_failure_of_the_upstream_keeps_its_code() {
 #[test]
 fn a_commit_of_zero_never_commits() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("relay.commit_after_s = 0").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("relay.commit_after_s = 0")
+        .start();
     let held = hold(&gateway, &upstream);
     let mut client = gateway.open_chat(&chat::streamed("waits"));
     gateway.until_queue(1, 1);
-    assert!(client.is_silent_for(Duration::from_secs(2)), "no byte before the answer's own");
+    assert!(
+        client.is_silent_for(Duration::from_secs(2)),
+        "no byte before the answer's own"
+    );
     held.release();
     assert_eq!(client.finish().status(), 200);
     gateway.stands(&upstream);
@@ -475,7 +601,9 @@ fn a_commit_of_zero_never_commits() {
 #[test]
 fn a_whole_answer_never_commits_early() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).config("relay.commit_after_s = 1").start();
+    let mut gateway = Setup::before(&upstream)
+        .config("relay.commit_after_s = 1")
+        .start();
     let held = hold(&gateway, &upstream);
     let mut client = gateway.open_chat(&chat::whole("waits"));
     gateway.until_queue(1, 1);
@@ -523,13 +651,19 @@ fn interim_heads_and_bytes_behind_an_answer_confuse_nobody() {
     bytes.extend_from_slice(LAST_CHUNK);
     bytes.extend_from_slice(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nOTHER");
     upstream.next_chat(
-        Script::new().send(b"HTTP/1.1 100 Continue\r\n\r\n").sse_head().send(&bytes),
+        Script::new()
+            .send(b"HTTP/1.1 100 Continue\r\n\r\n")
+            .sse_head()
+            .send(&bytes),
     );
     let answer = gateway.chat(&chat::streamed("hello"));
     same_bytes(&answer, wanted.as_bytes());
     let next = gateway.chat(&chat::whole("next"));
     assert_eq!(next.status(), 200);
-    assert!(find(&next.body, b"OTHER").is_none(), "an answer nobody asked for goes to nobody");
+    assert!(
+        find(&next.body, b"OTHER").is_none(),
+        "an answer nobody asked for goes to nobody"
+    );
     gateway.stands(&upstream);
 }
 
@@ -540,10 +674,20 @@ fn late_bytes_after_an_abort_go_to_nobody() {
         .config("timeouts.first_byte_s = 1\nrelay.commit_after_s = 0\nhealth.cooldown_ms = 100")
         .start();
     let late = Gate::new();
-    upstream.next_chat(Script::new().wait_for(&late).sse_head().delta("LATE").ending());
+    upstream.next_chat(
+        Script::new()
+            .wait_for(&late)
+            .sse_head()
+            .delta("LATE")
+            .ending(),
+    );
     let answer = gateway.chat(&chat::streamed("hello"));
     refused(&answer, 504, "LLM_TIMEOUT", Advice::Never);
-    assert_ne!(upstream.until_ended(0).0, How::Answered, "the call was given up");
+    assert_ne!(
+        upstream.until_ended(0).0,
+        How::Answered,
+        "the call was given up"
+    );
     late.open();
     let next = crate::support::eventually("served again", || {
         let next = gateway.chat(&chat::streamed("next"));

@@ -24,13 +24,20 @@ pub(crate) fn refused(response: &Response, status: u16, code: &str, advice: Advi
     let said = format!("{:?} {}", response.head, response.text());
     assert_eq!(response.status(), status, "the status of {code}: {said}");
     assert_eq!(response.code(), Some(code), "x-oneslot-code: {said}");
-    assert_eq!(response.end, End::Whole, "a refusal is a whole answer: {said}");
+    assert_eq!(
+        response.end,
+        End::Whole,
+        "a refusal is a whole answer: {said}"
+    );
     assert_eq!(
         response.head.get("content-type"),
         Some("application/json"),
         "a refusal is never HTML or a bare string: {said}"
     );
-    let id = response.head.get("x-oneslot-request-id").unwrap_or_default();
+    let id = response
+        .head
+        .get("x-oneslot-request-id")
+        .unwrap_or_default();
     assert!(!id.is_empty(), "every response has a request id: {said}");
     check_advice(response, advice, &said);
     let body = response.json();
@@ -42,7 +49,10 @@ fn check_advice(response: &Response, advice: Advice, said: &str) {
     let after = response.head.get("retry-after");
     if let Some(after) = after {
         let seconds: u64 = after.parse().expect("Retry-After is whole seconds");
-        assert!((1..=60).contains(&seconds), "Retry-After is 1 to 60: {said}");
+        assert!(
+            (1..=60).contains(&seconds),
+            "Retry-After is 1 to 60: {said}"
+        );
     }
     let found = match (should, after) {
         (Some("true"), Some(_)) => Advice::Later,
@@ -56,8 +66,17 @@ fn check_advice(response: &Response, advice: Advice, said: &str) {
 
 /// `{"error":{"message","type","param","code"}}`, nothing more and nothing less.
 pub(crate) fn error_shape(body: &Value, said: &str) -> Value {
-    let members: Vec<&String> = body.as_object().into_iter().flatten().map(|(name, _)| name).collect();
-    assert_eq!(members, ["error"], "the OpenAI error body has one member: {said}");
+    let members: Vec<&String> = body
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(
+        members,
+        ["error"],
+        "the OpenAI error body has one member: {said}"
+    );
     let error = &body["error"];
     let mut members: Vec<&str> = error
         .as_object()
@@ -66,9 +85,15 @@ pub(crate) fn error_shape(body: &Value, said: &str) -> Value {
         .map(|(name, _)| name.as_str())
         .collect();
     members.sort_unstable();
-    assert_eq!(members, ["code", "message", "param", "type"], "the error's members: {said}");
+    assert_eq!(
+        members,
+        ["code", "message", "param", "type"],
+        "the error's members: {said}"
+    );
     assert!(
-        error["message"].as_str().is_some_and(|message| !message.is_empty()),
+        error["message"]
+            .as_str()
+            .is_some_and(|message| !message.is_empty()),
         "an error says what happened: {said}"
     );
     assert!(error["type"].is_string(), "SDKs read error.type: {said}");
@@ -82,7 +107,9 @@ pub(crate) fn golden(response: &Response, name: &str) {
 
 /// Compares bytes with a golden file; a golden never writes itself.
 pub(crate) fn golden_bytes(bytes: &[u8], file: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/gateway/golden").join(file);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/gateway/golden")
+        .join(file);
     let wanted = std::fs::read(&path)
         .unwrap_or_else(|error| panic!("{} can be read: {error}", path.display()));
     // An editor may end a file with a line end; the wire has none.
@@ -99,7 +126,9 @@ pub(crate) fn golden_bytes(bytes: &[u8], file: &str) {
 pub(crate) fn error_event(body: &[u8], code: &str) -> Value {
     let text = String::from_utf8_lossy(body).into_owned();
     let events = events(&text);
-    let last = events.last().unwrap_or_else(|| panic!("no event at all: {text}"));
+    let last = events
+        .last()
+        .unwrap_or_else(|| panic!("no event at all: {text}"));
     let data = last
         .strip_prefix("data: ")
         .unwrap_or_else(|| panic!("the last event is no data event: {text}"));
@@ -107,8 +136,14 @@ pub(crate) fn error_event(body: &[u8], code: &str) -> Value {
         .unwrap_or_else(|error| panic!("the last event is not JSON ({error}): {text}"));
     let error = error_shape(&body, &text);
     assert_eq!(error["code"], code, "the in-stream code: {text}");
-    assert!(!text.contains("[DONE]"), "no [DONE] after or before an error: {text}");
-    let errors = events.iter().filter(|event| event.contains("\"error\":{")).count();
+    assert!(
+        !text.contains("[DONE]"),
+        "no [DONE] after or before an error: {text}"
+    );
+    let errors = events
+        .iter()
+        .filter(|event| event.contains("\"error\":{"))
+        .count();
     assert_eq!(errors, 1, "one failure, one event: {text}");
     assert!(text.ends_with("\n\n"), "the event is complete: {text}");
     error

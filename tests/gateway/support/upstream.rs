@@ -79,8 +79,12 @@ impl Request {
     /// The text of the last message: how a test tells its chats apart.
     pub(crate) fn last_text(&self) -> String {
         let body = self.json();
-        let last = body["messages"].as_array().and_then(|messages| messages.last());
-        last.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned()
+        let last = body["messages"]
+            .as_array()
+            .and_then(|messages| messages.last());
+        last.and_then(|message| message["content"].as_str())
+            .unwrap_or_default()
+            .to_owned()
     }
 }
 
@@ -356,7 +360,10 @@ impl Upstream {
 
     /// The last texts of the chats so far, in the order of arrival.
     pub(crate) fn order(&self) -> Vec<String> {
-        self.chats().iter().map(|seen| seen.request.last_text()).collect()
+        self.chats()
+            .iter()
+            .map(|seen| seen.request.last_text())
+            .collect()
     }
 
     /// Everything that is not inference: `METHOD /path`, in order.
