@@ -1,1 +1,3 @@
 //! record.
+
+pub mod meter;

@@ -306,9 +306,10 @@ impl fmt::Display for Outage {
             Self::ProcessGone {
                 memory_short: false,
             } => "The model server's process is gone",
-            Self::CoolingDown => {
-                "The model server failed a moment ago and is given time to recover"
+            Self::Silent => {
+                "The model server went silent during a request and is given time to recover"
             }
+            Self::ServerError => "The model server failed a request and is given time to recover",
         })
     }
 }
