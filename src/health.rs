@@ -12,6 +12,9 @@ use crate::refusal::Outage;
 /// No cooldown is longer, whatever the pressure.
 const COOLDOWN_CEILING: Duration = Duration::from_secs(60);
 
+/// While no server is found at all, the usual ports are looked at this often.
+const SEARCH_EVERY: Duration = Duration::from_secs(10);
+
 /// What the last evidence said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
@@ -132,7 +135,20 @@ impl Health {
     pub fn failed(&mut self, outage: Outage, now: Duration, pressure: Level, backoff: Backoff) {
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         self.last_error = Some(outage);
-        let until = now + cooldown(self.consecutive_failures, pressure, backoff);
+        let length = match outage {
+            Outage::NoneFound => SEARCH_EVERY,
+            Outage::Refused
+            | Outage::ConnectTimeout
+            | Outage::Reset
+            | Outage::ProbeTimeout
+            | Outage::ProbeFailed
+            | Outage::WrongBaseUrl
+            | Outage::Garbled
+            | Outage::ProcessGone { .. }
+            | Outage::Silent
+            | Outage::ServerError => cooldown(self.consecutive_failures, pressure, backoff),
+        };
+        let until = now + length;
         self.state = State::Down { outage, until };
     }
 

@@ -199,10 +199,6 @@ pub enum Cut {
     Reset,
     /// It ended politely, without its finish marker.
     NoFinish,
-    /// It stalled.
-    Stalled,
-    /// It ran past the total limit.
-    TooLong,
     /// A person stopped it.
     Cancelled,
     /// The gateway is shutting down.
