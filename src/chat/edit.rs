@@ -46,15 +46,23 @@ pub(super) fn apply(chat: &Chat, edit: &Edit) -> Bytes {
     }
     limits(chat, edit, &mut splices, &mut added);
     if let Some(name) = &edit.model {
-        let name = serde_json::Value::from(name.as_str()).to_string().into_bytes();
+        let name = serde_json::Value::from(name.as_str())
+            .to_string()
+            .into_bytes();
         match &chat.model {
             Model::Named(_) => {}
-            Model::Blank(span) => splices.push(Splice { range: span.range(), text: name }),
+            Model::Blank(span) => splices.push(Splice {
+                range: span.range(),
+                text: name,
+            }),
             Model::Absent => member(&mut added, "model", &name),
         }
     }
     if !added.is_empty() {
-        splices.push(Splice { range: chat.end..chat.end, text: added });
+        splices.push(Splice {
+            range: chat.end..chat.end,
+            text: added,
+        });
     }
     splices.retain(|splice| chat.raw.get(splice.range.clone()) != Some(splice.text.as_slice()));
     if splices.is_empty() {
@@ -86,7 +94,10 @@ fn kept(chat: &Chat, keep: &[usize]) -> Option<Splice> {
         return None;
     }
     let mut text = Vec::with_capacity(range.len());
-    for (index, message) in keep.iter().filter_map(|index| Some((*index, messages.get(*index)?))) {
+    for (index, message) in keep
+        .iter()
+        .filter_map(|index| Some((*index, messages.get(*index)?)))
+    {
         if !text.is_empty() {
             text.extend_from_slice(separator(chat, index));
         }
@@ -97,11 +108,14 @@ fn kept(chat: &Chat, keep: &[usize]) -> Option<Splice> {
 
 /// The bytes that stand before a message that has one before it.
 fn separator(chat: &Chat, index: usize) -> &[u8] {
-    let before = index.checked_sub(1).and_then(|before| chat.messages.get(before));
+    let before = index
+        .checked_sub(1)
+        .and_then(|before| chat.messages.get(before));
     match (before, chat.messages.get(index)) {
-        (Some(before), Some(message)) => {
-            chat.raw.get(before.span.end..message.span.start).unwrap_or(b",")
-        }
+        (Some(before), Some(message)) => chat
+            .raw
+            .get(before.span.end..message.span.start)
+            .unwrap_or(b","),
         (None, _) | (_, None) => b",",
     }
 }
@@ -111,8 +125,11 @@ fn limits(chat: &Chat, edit: &Edit, splices: &mut Vec<Splice>, added: &mut Vec<u
     let newer = chat.max_completion_tokens;
     if let Some(limit) = edit.limit {
         let text = limit.to_string().into_bytes();
-        let mut places: Vec<Limit> =
-            [older, newer].into_iter().flatten().filter(|limit| limit.value != Asked::Null).collect();
+        let mut places: Vec<Limit> = [older, newer]
+            .into_iter()
+            .flatten()
+            .filter(|limit| limit.value != Asked::Null)
+            .collect();
         if places.is_empty() {
             // A member that only says `null` is the one the client has; never a second one.
             places.extend(older.or(newer));
@@ -120,9 +137,10 @@ fn limits(chat: &Chat, edit: &Edit, splices: &mut Vec<Splice>, added: &mut Vec<u
         if places.is_empty() {
             member(added, "max_tokens", &text);
         }
-        splices.extend(
-            places.into_iter().map(|place| Splice { range: place.span.range(), text: text.clone() }),
-        );
+        splices.extend(places.into_iter().map(|place| Splice {
+            range: place.span.range(),
+            text: text.clone(),
+        }));
     }
     if edit.older_limit == OlderLimit::AsSent || newer.is_none() {
         return;

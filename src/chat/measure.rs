@@ -23,7 +23,11 @@ pub struct Size {
 
 impl Size {
     /// One attachment.
-    pub(super) const MEDIUM: Self = Self { bytes: 0, scalars: 0, media: 1 };
+    pub(super) const MEDIUM: Self = Self {
+        bytes: 0,
+        scalars: 0,
+        media: 1,
+    };
 }
 
 impl AddAssign for Size {
@@ -57,7 +61,11 @@ pub(super) fn any(mut raw: &[u8]) -> Size {
         let length = string_length(string);
         let (string, rest) = string.split_at(length.min(string.len()));
         size += plain_text(outside);
-        size += if is_data_url(string) { Size::MEDIUM } else { text(string) };
+        size += if is_data_url(string) {
+            Size::MEDIUM
+        } else {
+            text(string)
+        };
         raw = rest;
     }
     size += plain_text(raw);
@@ -67,7 +75,11 @@ pub(super) fn any(mut raw: &[u8]) -> Size {
 fn plain_text(raw: &[u8]) -> Size {
     // Every byte but a continuation byte begins a scalar value.
     let scalars = raw.iter().filter(|byte| (**byte & 0xC0) != 0x80).count();
-    Size { bytes: raw.len() as u64, scalars: scalars as u64, media: 0 }
+    Size {
+        bytes: raw.len() as u64,
+        scalars: scalars as u64,
+        media: 0,
+    }
 }
 
 /// What an escape spells in UTF-8 bytes, and how long its spelling is.

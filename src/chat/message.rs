@@ -22,7 +22,7 @@ pub enum Role {
 }
 
 /// What ties a tool call to its result.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CallId {
     /// The call's own id.
     Named(String),
@@ -163,7 +163,11 @@ fn content(scanner: &mut Scanner<'_>) -> Result<Size, ScanError> {
     }
     let mut size = Size::default();
     scanner.array(|scanner| {
-        size += if scanner.peek() == Kind::Object { part(scanner)? } else { other(scanner)? };
+        size += if scanner.peek() == Kind::Object {
+            part(scanner)?
+        } else {
+            other(scanner)?
+        };
         Ok(())
     })?;
     Ok(size)

@@ -16,7 +16,6 @@ mod read;
 mod scan;
 mod text;
 
-
 use bytes::Bytes;
 
 use crate::refusal::Refusal;
@@ -105,7 +104,7 @@ impl Chat {
     /// object, has no array of objects as `messages`, gives `model`, `messages`, `stream` or a
     /// limit twice, or gives one of those a value of the wrong type.
     pub fn read(raw: Bytes) -> Result<Self, Refusal> {
-        read::read(raw)
+        read::read(raw).map_err(read::Malformed::refusal)
     }
 
     /// The body as it came.

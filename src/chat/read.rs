@@ -13,7 +13,13 @@ use super::{Asked, Chat, Limit, Model, Schema, Streaming, Tools, Usage};
 use crate::refusal::Refusal;
 
 /// The members that may stand only once.
-const SINGLE: [&str; 5] = ["model", "messages", "stream", "max_tokens", "max_completion_tokens"];
+const SINGLE: [&str; 5] = [
+    "model",
+    "messages",
+    "stream",
+    "max_tokens",
+    "max_completion_tokens",
+];
 
 /// A member as found, not judged yet.
 #[derive(Clone, Copy)]
@@ -41,7 +47,14 @@ struct Draft {
     end: usize,
 }
 
-pub(super) fn read(raw: Bytes) -> Result<Chat, Refusal> {
+/// What is wrong with a body, and the member at fault.
+#[derive(Debug)]
+pub(super) struct Malformed {
+    message: String,
+    param: Option<&'static str>,
+}
+
+pub(super) fn read(raw: Bytes) -> Result<Chat, Malformed> {
     let draft = walk(&raw).map_err(|error| bad(format!("{error}; send one JSON object"), None))?;
     let Some(draft) = draft else {
         return Err(bad("The body must be a JSON object".to_owned(), None));
@@ -80,11 +93,7 @@ fn walk(raw: &[u8]) -> Result<Option<Draft>, ScanError> {
     Ok(Some(draft))
 }
 
-fn single(
-    scanner: &mut Scanner<'_>,
-    draft: &mut Draft,
-    place: usize,
-) -> Result<Span, ScanError> {
+fn single(scanner: &mut Scanner<'_>, draft: &mut Draft, place: usize) -> Result<Span, ScanError> {
     let name = SINGLE.get(place).copied();
     let kind = scanner.peek();
     let span = if name == Some("messages") {
@@ -104,11 +113,7 @@ fn single(
 }
 
 /// Members that may stand more than once without harm, since they are never rewritten.
-fn plural(
-    scanner: &mut Scanner<'_>,
-    draft: &mut Draft,
-    key: &[u8],
-) -> Result<Span, ScanError> {
+fn plural(scanner: &mut Scanner<'_>, draft: &mut Draft, key: &[u8]) -> Result<Span, ScanError> {
     if is_key(key, "tools") || is_key(key, "functions") {
         let mut offered = 0_usize;
         let span = if scanner.peek() == Kind::Array {
@@ -127,7 +132,11 @@ fn plural(
     }
     if is_key(key, "response_format") && scanner.peek() == Kind::Object {
         let kind = member(scanner, "type")?;
-        if let Some(Member { kind: Kind::String, span }) = kind.found {
+        if let Some(Member {
+            kind: Kind::String,
+            span,
+        }) = kind.found
+        {
             let wanted = decode(scanner.text(span.inner()));
             if matches!(wanted.as_str(), "json_schema" | "json_object") {
                 draft.schema = Schema::Wanted;
@@ -179,21 +188,34 @@ fn messages(scanner: &mut Scanner<'_>) -> Result<(Span, Messages), ScanError> {
         }
         Ok(())
     })?;
-    let messages = if strangers == 0 { Messages::Read(list) } else { Messages::NotObjects };
+    let messages = if strangers == 0 {
+        Messages::Read(list)
+    } else {
+        Messages::NotObjects
+    };
     Ok((span, messages))
 }
 
-fn judge(raw: Bytes, draft: Draft) -> Result<Chat, Refusal> {
+fn judge(raw: Bytes, draft: Draft) -> Result<Chat, Malformed> {
     if let Some(name) = draft.twice {
-        return Err(bad(format!("`{name}` is given twice; send it once"), Some(name)));
+        return Err(bad(
+            format!("`{name}` is given twice; send it once"),
+            Some(name),
+        ));
     }
     let messages = match draft.messages {
         Some(Messages::Read(messages)) => messages,
         Some(Messages::NotObjects) => {
-            return Err(bad("Every entry of `messages` must be an object".to_owned(), Some("messages")));
+            return Err(bad(
+                "Every entry of `messages` must be an object".to_owned(),
+                Some("messages"),
+            ));
         }
         Some(Messages::NotAnArray) | None => {
-            return Err(bad("`messages` must be an array of messages".to_owned(), Some("messages")));
+            return Err(bad(
+                "`messages` must be an array of messages".to_owned(),
+                Some("messages"),
+            ));
         }
     };
     let [model, _, stream, max_tokens, max_completion_tokens] = draft.single;
@@ -212,7 +234,7 @@ fn judge(raw: Bytes, draft: Draft) -> Result<Chat, Refusal> {
     })
 }
 
-fn named(raw: &[u8], member: Option<Member>) -> Result<Model, Refusal> {
+fn named(raw: &[u8], member: Option<Member>) -> Result<Model, Malformed> {
     let Some(Member { kind, span }) = member else {
         return Ok(Model::Absent);
     };
@@ -220,7 +242,11 @@ fn named(raw: &[u8], member: Option<Member>) -> Result<Model, Refusal> {
         Kind::Null => Ok(Model::Blank(span)),
         Kind::String => {
             let name = decode(raw.get(span.inner()).unwrap_or_default());
-            Ok(if name.is_empty() { Model::Blank(span) } else { Model::Named(name) })
+            Ok(if name.is_empty() {
+                Model::Blank(span)
+            } else {
+                Model::Named(name)
+            })
         }
         Kind::Object | Kind::Array | Kind::Number | Kind::True | Kind::False | Kind::Nothing => {
             Err(bad("`model` must be a string".to_owned(), Some("model")))
@@ -228,13 +254,14 @@ fn named(raw: &[u8], member: Option<Member>) -> Result<Model, Refusal> {
     }
 }
 
-fn streaming(member: Option<Member>) -> Result<Streaming, Refusal> {
+fn streaming(member: Option<Member>) -> Result<Streaming, Malformed> {
     match member.map(|member| member.kind) {
         Some(Kind::True) => Ok(Streaming::Asked),
         Some(Kind::False | Kind::Null) | None => Ok(Streaming::NotAsked),
-        Some(Kind::Object | Kind::Array | Kind::String | Kind::Number | Kind::Nothing) => {
-            Err(bad("`stream` must be true or false".to_owned(), Some("stream")))
-        }
+        Some(Kind::Object | Kind::Array | Kind::String | Kind::Number | Kind::Nothing) => Err(bad(
+            "`stream` must be true or false".to_owned(),
+            Some("stream"),
+        )),
     }
 }
 
@@ -242,7 +269,7 @@ fn limit(
     raw: &[u8],
     member: Option<Member>,
     name: &'static str,
-) -> Result<Option<Limit>, Refusal> {
+) -> Result<Option<Limit>, Malformed> {
     let Some(Member { kind, span }) = member else {
         return Ok(None);
     };
@@ -272,6 +299,17 @@ fn limit(
     }
 }
 
-fn bad(message: String, param: Option<&'static str>) -> Refusal {
-    Refusal::BadRequest { message, param }
+fn bad(message: String, param: Option<&'static str>) -> Malformed {
+    Malformed { message, param }
+}
+
+// --- Malformed ---
+
+impl Malformed {
+    pub(super) fn refusal(self) -> Refusal {
+        Refusal::BadRequest {
+            message: self.message,
+            param: self.param,
+        }
+    }
 }

@@ -82,8 +82,14 @@ impl<'a> Scanner<'a> {
     /// A scanner at the start of `text`.
     pub(super) fn new(text: &'a [u8]) -> Result<Self, ScanError> {
         match std::str::from_utf8(text) {
-            Ok(_) => Ok(Self { text, at: 0, depth: 0 }),
-            Err(error) => Err(ScanError::Encoding { at: error.valid_up_to() }),
+            Ok(_) => Ok(Self {
+                text,
+                at: 0,
+                depth: 0,
+            }),
+            Err(error) => Err(ScanError::Encoding {
+                at: error.valid_up_to(),
+            }),
         }
     }
 
@@ -128,7 +134,10 @@ impl<'a> Scanner<'a> {
             self.expect(b'}')?;
         }
         self.depth -= 1;
-        Ok(Span { start, end: self.at })
+        Ok(Span {
+            start,
+            end: self.at,
+        })
     }
 
     /// Walks an array: `each` must read exactly one value.
@@ -151,7 +160,10 @@ impl<'a> Scanner<'a> {
             self.expect(b']')?;
         }
         self.depth -= 1;
-        Ok(Span { start, end: self.at })
+        Ok(Span {
+            start,
+            end: self.at,
+        })
     }
 
     /// Reads any value without looking into it.
@@ -166,7 +178,10 @@ impl<'a> Scanner<'a> {
             // A value has ended: close what it ends, or go on to the next.
             loop {
                 if nest.depth == 0 {
-                    return Ok(Span { start, end: self.at });
+                    return Ok(Span {
+                        start,
+                        end: self.at,
+                    });
                 }
                 self.blank();
                 let in_object = nest.in_object();
@@ -190,16 +205,23 @@ impl<'a> Scanner<'a> {
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();
             let Some(found) = memchr2(b'"', b'\\', rest) else {
-                return Err(ScanError::Syntax { at: self.text.len() });
+                return Err(ScanError::Syntax {
+                    at: self.text.len(),
+                });
             };
             let (plain, tail) = rest.split_at(found);
             if holds_control(plain) {
                 let offset = plain.iter().position(|byte| *byte < 0x20).unwrap_or(0);
-                return Err(ScanError::Syntax { at: self.at + offset });
+                return Err(ScanError::Syntax {
+                    at: self.at + offset,
+                });
             }
             self.at += found + 1;
             if tail.first() == Some(&b'"') {
-                return Ok(Span { start, end: self.at });
+                return Ok(Span {
+                    start,
+                    end: self.at,
+                });
             }
             self.escape()?;
         }
@@ -208,7 +230,11 @@ impl<'a> Scanner<'a> {
     /// Nothing but white space may follow.
     pub(super) fn end(&mut self) -> Result<(), ScanError> {
         self.blank();
-        if self.at == self.text.len() { Ok(()) } else { self.fail() }
+        if self.at == self.text.len() {
+            Ok(())
+        } else {
+            self.fail()
+        }
     }
 
     /// Begins one value inside `value`; true when it is a container with something in it.
@@ -303,11 +329,19 @@ impl<'a> Scanner<'a> {
         while self.byte().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
         }
-        if self.at == start { self.fail() } else { Ok(()) }
+        if self.at == start {
+            self.fail()
+        } else {
+            Ok(())
+        }
     }
 
     fn literal(&mut self, word: &[u8]) -> Result<(), ScanError> {
-        if self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
+        if self
+            .text
+            .get(self.at..)
+            .is_some_and(|rest| rest.starts_with(word))
+        {
             self.at += word.len();
             Ok(())
         } else {
@@ -334,7 +368,11 @@ impl<'a> Scanner<'a> {
     }
 
     fn expect(&mut self, wanted: u8) -> Result<(), ScanError> {
-        if self.take(wanted) { Ok(()) } else { self.fail() }
+        if self.take(wanted) {
+            Ok(())
+        } else {
+            self.fail()
+        }
     }
 
     fn fail<T>(&self) -> Result<T, ScanError> {
@@ -367,5 +405,7 @@ impl Nest {
 /// Whether a control character stands in `plain`; written without an early exit so that it is
 /// done many bytes at a time.
 fn holds_control(plain: &[u8]) -> bool {
-    plain.iter().fold(false, |found, byte| found | (*byte < 0x20))
+    plain
+        .iter()
+        .fold(false, |found, byte| found | (*byte < 0x20))
 }
