@@ -3,7 +3,8 @@
 //! Odd shapes are measured, never refused: the upstream says what it makes of them.
 
 use super::measure::{self, Size};
-use super::scan::{Kind, ScanError, Scanner, Span};
+use super::scan::Scanner;
+use super::span::{Kind, ScanError, Span};
 use super::text::{decode, is_key};
 
 /// Who speaks.

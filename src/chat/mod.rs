@@ -14,12 +14,21 @@ mod measure;
 mod message;
 mod read;
 mod scan;
+mod span;
 mod text;
+
+#[cfg(test)]
+#[expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+mod tests;
 
 use bytes::Bytes;
 
 use crate::refusal::Refusal;
-use scan::Span;
+use span::Span;
 
 pub use edit::{Edit, OlderLimit};
 pub use measure::Size;

@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use super::measure::{self, Size};
 use super::message::{self, Message};
-use super::scan::{Kind, ScanError, Scanner, Span};
+use super::scan::Scanner;
+use super::span::{Kind, ScanError, Span};
 use super::text::{decode, is_key};
 use super::{Asked, Chat, Limit, Model, Schema, Streaming, Tools, Usage};
 use crate::refusal::Refusal;

@@ -9,6 +9,14 @@
 
 mod terms;
 
+#[cfg(test)]
+#[expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
 
 use crate::pressure::Level;

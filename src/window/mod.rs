@@ -15,6 +15,14 @@ mod search;
 mod fitter;
 mod lesson;
 
+#[cfg(test)]
+#[expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+mod tests;
+
 pub use count::{
     Counting, PER_MEDIUM, PER_MESSAGE, Ratio, estimate, message_cost, outside_cost, surely_fits,
 };
