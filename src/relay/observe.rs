@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use self::answer::Answer;
 pub use self::error::ObservedError;
+pub(crate) use self::error::identifier;
 use super::sse::{Event, Splitter};
 
 /// Why the model stopped, as far as the gateway tells reasons apart.

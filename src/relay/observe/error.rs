@@ -164,13 +164,16 @@ impl fmt::Debug for ObservedError {
     }
 }
 
-/// A string that is an identifier and short: anything else could quote what a person wrote.
-/// A number in a string is a status, not a code.
 fn word(value: Option<&Value>) -> Option<String> {
-    let text = value?.as_str()?;
-    let is_identifier = text
+    identifier(value?.as_str()?).map(str::to_owned)
+}
+
+/// `text` if it is an identifier of at most 64 characters: anything else a server puts into
+/// `type` or `code` could quote what a person wrote. A mere number is a status, not a code.
+pub(crate) fn identifier(text: &str) -> Option<&str> {
+    let spells_a_word = text
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    (is_identifier && !is_number && text.len() <= WORD_LIMIT).then(|| text.to_owned())
+    (spells_a_word && !is_number && text.len() <= WORD_LIMIT).then_some(text)
 }
