@@ -28,6 +28,12 @@ impl BoundedFile {
         let mut old = path.clone().into_os_string();
         old.push(".old");
         let (mut file, size) = append(&path)?;
+        // A link to a device is neither moved aside nor counted.
+        let limit = if file.metadata()?.is_file() {
+            limit
+        } else {
+            u64::MAX
+        };
         Ok(Self {
             old: old.into(),
             path,
@@ -93,7 +99,7 @@ fn append(path: &Path) -> io::Result<(File, u64)> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        if about.permissions().mode() & 0o077 != 0 {
+        if about.is_file() && about.permissions().mode() & 0o077 != 0 {
             file.set_permissions(fs::Permissions::from_mode(0o600))?;
         }
     }

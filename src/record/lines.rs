@@ -10,16 +10,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::file::BoundedFile;
 
 /// Lines that may wait; at some 700 bytes each less than a megabyte.
 const QUEUE: usize = 1024;
-/// How long a shutdown waits for the last lines: a dead network disk must not hold it up.
+/// How long a shutdown waits for room in the queue, and then for the last lines: a dead network
+/// disk must not hold it up.
 const LAST_LINES: Duration = Duration::from_secs(1);
+/// Time between two looks for room.
+const ROOM_CHECK: Duration = Duration::from_millis(5);
 
-/// The sending end. Dropping it writes what is queued, within a second.
+/// The sending end. Dropping it writes what is queued, within two seconds.
 pub(super) struct Lines {
     queue: SyncSender<Message>,
     lost: Arc<AtomicU64>,
@@ -81,22 +84,23 @@ impl Lines {
         }
     }
 
-    /// Waits until everything queued is written, at most a second.
+    /// Waits until everything queued is written, two seconds at most.
     pub(super) fn flush(&self) {
-        let until = Instant::now() + LAST_LINES;
         let (written, answer) = sync_channel(1);
+        let mut tries = LAST_LINES.as_millis() / ROOM_CHECK.as_millis();
         while self
             .queue
             .try_send(Message::Flush(written.clone()))
             .is_err()
         {
-            if Instant::now() >= until {
+            if tries == 0 {
                 return;
             }
-            thread::sleep(Duration::from_millis(5));
+            tries -= 1;
+            thread::sleep(ROOM_CHECK);
         }
         // Without an answer there is nothing more to do: the disk is stuck.
-        let _ = answer.recv_timeout(until.saturating_duration_since(Instant::now()));
+        let _ = answer.recv_timeout(LAST_LINES);
     }
 }
 

@@ -78,7 +78,7 @@ impl Recorder {
         self.kept().counts.clone()
     }
 
-    /// Waits until the journal is written, at most a second; for the end of the program.
+    /// Waits until the journal is written, two seconds at most; for the end of the program.
     pub fn flush(&self) {
         if let Some(journal) = &self.0.journal {
             journal.flush();
