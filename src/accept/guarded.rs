@@ -192,7 +192,11 @@ impl<S> Guarded<S> {
 
 impl<S: AsyncRead + Unpin> Guarded<S> {
     /// Reads into `raw`, with the library's buffer as scratch space. Ready with 0 at the end.
-    fn poll_fill(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<usize>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
         let length = buf.filled().len() - before;
@@ -232,7 +236,9 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
             Since::Answered => self.limits.idle,
         };
         // Out of time looks like a client that left: there is no request to answer.
-        self.read_clock.poll_over(cx, limit).map(|()| Ok(Step::Done))
+        self.read_clock
+            .poll_over(cx, limit)
+            .map(|()| Ok(Step::Done))
     }
 
     fn poll_body(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<Step>> {
@@ -300,7 +306,11 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
     }
 
     /// Throws away what comes. Ready at the end of the connection.
-    fn poll_discard(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_discard(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         loop {
             ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
@@ -428,8 +438,12 @@ impl Stopwatch {
             self.stop();
             return progress;
         }
-        self.poll_over(cx, limit)
-            .map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads nothing")))
+        self.poll_over(cx, limit).map(|()| {
+            Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the client reads nothing",
+            ))
+        })
     }
 }
 

@@ -43,8 +43,9 @@ impl Turn {
 
     /// Why the request at hand is refused, if the guard refused it.
     ///
-    /// Ask first when a request arrives (what was parsed is then only a placeholder), and again
-    /// when reading its body failed: `None` there means that the client left.
+    /// Ask first when a request arrives (what was parsed may then be only a placeholder), and again
+    /// when reading its body failed: `None` there means that the client left. Answer it, and
+    /// close: it is the connection's last.
     pub fn refusal(&self) -> Option<Refusal> {
         self.lock().refusal.clone()
     }

@@ -39,14 +39,38 @@ fn a_body_ends_where_its_framing_says() {
         (BodyFraming::Length(3), b"abcd", 3, Rest::Ended),
         (BodyFraming::Length(5), b"abcd", 4, Rest::Expected),
         (BodyFraming::Chunked, b"0\r\n\r\nxx", 5, Rest::Ended),
-        (BodyFraming::Chunked, b"3\r\nabc\r\n0\r\n\r\nGET", 13, Rest::Ended),
-        (BodyFraming::Chunked, b"00A\r\n0123456789\r\n0\r\n\r\n", 22, Rest::Ended),
-        (BodyFraming::Chunked, b"1;a=b;c=\"d e\"\r\nx\r\n0\r\n\r\n", 23, Rest::Ended),
-        (BodyFraming::Chunked, b"0\r\nX-Sum: 1\r\nB:\r\n\r\n.", 19, Rest::Ended),
+        (
+            BodyFraming::Chunked,
+            b"3\r\nabc\r\n0\r\n\r\nGET",
+            13,
+            Rest::Ended,
+        ),
+        (
+            BodyFraming::Chunked,
+            b"00A\r\n0123456789\r\n0\r\n\r\n",
+            22,
+            Rest::Ended,
+        ),
+        (
+            BodyFraming::Chunked,
+            b"1;a=b;c=\"d e\"\r\nx\r\n0\r\n\r\n",
+            23,
+            Rest::Ended,
+        ),
+        (
+            BodyFraming::Chunked,
+            b"0\r\nX-Sum: 1\r\nB:\r\n\r\n.",
+            19,
+            Rest::Ended,
+        ),
     ];
     for (framing, bytes, consumed, rest) in cases {
         assert_eq!(whole(framing, bytes), Ok((consumed, rest)), "{framing:?}");
-        assert_eq!(cut(framing, bytes, &[1]), Ok((consumed, rest)), "{framing:?}");
+        assert_eq!(
+            cut(framing, bytes, &[1]),
+            Ok((consumed, rest)),
+            "{framing:?}"
+        );
     }
 }
 
@@ -79,7 +103,12 @@ fn odd_chunks_are_refused() {
         (b"0\r\nGET / HTTP/1.1\r\n\r\n", ChunkError::Trailer),
     ];
     for (bytes, error) in cases {
-        assert_eq!(broken(bytes), Some(error), "{:?}", String::from_utf8_lossy(bytes));
+        assert_eq!(
+            broken(bytes),
+            Some(error),
+            "{:?}",
+            String::from_utf8_lossy(bytes)
+        );
     }
 }
 
@@ -98,7 +127,10 @@ fn extensions_and_trailers_are_bounded() {
     assert_eq!(trailers(&wide(8000)), None, "8 KB of trailers fit");
     assert_eq!(trailers(&wide(20_000)), Some(ChunkError::TrailerLength));
     assert_eq!(trailers(&"a: b\r\n".repeat(64)), None, "64 trailers fit");
-    assert_eq!(trailers(&"a: b\r\n".repeat(65)), Some(ChunkError::TrailerLength));
+    assert_eq!(
+        trailers(&"a: b\r\n".repeat(65)),
+        Some(ChunkError::TrailerLength)
+    );
 }
 
 proptest! {

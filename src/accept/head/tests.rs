@@ -87,7 +87,14 @@ fn host_must_be_there_once_and_be_plain() {
     ] {
         assert!(is_bad(&with(fields)), "a second Host, {fields:?}");
     }
-    for host in [&b"loc\xffalhost"[..], b"a b", b"a/b", b"u@localhost", b"a,b", b"a\x00"] {
+    for host in [
+        &b"loc\xffalhost"[..],
+        b"a b",
+        b"a/b",
+        b"u@localhost",
+        b"a,b",
+        b"a\x00",
+    ] {
         let mut head = b"GET / HTTP/1.1\r\nHost: ".to_vec();
         head.extend_from_slice(host);
         head.extend_from_slice(b"\r\n\r\n");
@@ -129,12 +136,20 @@ fn broken_lines_and_names_are_refused() {
         assert!(is_bad(&head), "{:?}", String::from_utf8_lossy(fields));
     }
     assert!(is_bad(b"GET / HTTP/1.1\nHost: a\n\n"), "bare line feeds");
-    assert!(is_bad(b"GET / HTTP/1.1\r\nHost: a\n\n"), "a bare line feed at the end");
+    assert!(
+        is_bad(b"GET / HTTP/1.1\r\nHost: a\n\n"),
+        "a bare line feed at the end"
+    );
 }
 
 #[test]
 fn names_that_imitate_known_ones_are_refused() {
-    for name in ["Content_Length", "transfer_encoding", "X_API_KEY", "content_type"] {
+    for name in [
+        "Content_Length",
+        "transfer_encoding",
+        "X_API_KEY",
+        "content_type",
+    ] {
         assert!(is_bad(&with(&format!("{name}: 1\r\n"))), "{name} shadows");
     }
     let own = judged(&with("my_header: 1\r\n"));
@@ -213,7 +228,10 @@ fn targets_with_a_second_reading_are_refused() {
         "/v1/models/org/model:7b@main",
         "/app/zed/v1/models?limit=3&a[]=%2e;",
     ] {
-        assert!(judged(&target(path)).is_ok(), "{path:?} is for the routes to judge");
+        assert!(
+            judged(&target(path)).is_ok(),
+            "{path:?} is for the routes to judge"
+        );
     }
 }
 
@@ -255,11 +273,19 @@ fn what_cannot_become_a_request_is_refused_before_its_end() {
         b"SSH-2.0-OpenSSH_9.2\r\n",
     ] {
         assert!(
-            matches!(find_end(start, &HeadLimits::default()), Progress::Refused(_)),
+            matches!(
+                find_end(start, &HeadLimits::default()),
+                Progress::Refused(_)
+            ),
             "{start:?} must not be waited on"
         );
     }
-    for start in [&b"G"[..], b"OPTIONS", b"GET / HTTP/1.1\r", b"GET / HTTP/1.1\r\nHost: a\r\n"] {
+    for start in [
+        &b"G"[..],
+        b"OPTIONS",
+        b"GET / HTTP/1.1\r",
+        b"GET / HTTP/1.1\r\nHost: a\r\n",
+    ] {
         assert_eq!(
             find_end(start, &HeadLimits::default()),
             Progress::More,
