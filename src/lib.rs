@@ -7,6 +7,7 @@
 //! in `desk`) do no I/O and read no clock: time, readings and token counts are arguments.
 
 // The shared words.
+pub mod clock;
 pub mod config;
 pub mod refusal;
 pub mod state;

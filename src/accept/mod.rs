@@ -1,1 +1,6 @@
 //! accept.
+
+pub mod framing;
+pub mod guarded;
+pub mod head;
+pub mod turn;

@@ -1,0 +1,423 @@
+//! The resolved settings: plain typed values that every stage reads.
+//!
+//! A duration is a [`Duration`], a size is bytes, a choice is an enum. Where a value came from,
+//! how it is spelled and which range it may have stand in [`members`](super::members), not here.
+//! The two constructors are the two presets, the only place that names default values.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use super::base_url::BaseUrl;
+use crate::refusal::FullStatus;
+
+/// Everything that can be configured, resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The starting point of all other members.
+    pub preset: Preset,
+    /// Addresses the gateway serves on. Port 0 picks a free one.
+    pub listen: Vec<SocketAddr>,
+    /// The model server.
+    pub upstream: Upstream,
+    /// The line.
+    pub queue: Queue,
+    /// Probes and cooldown.
+    pub health: Health,
+    /// The ladder of shorter answers.
+    pub degrade: Degrade,
+    /// The context window.
+    pub window: Window,
+    /// Limits on waiting for bytes.
+    pub timeouts: Timeouts,
+    /// When memory counts as short.
+    pub pressure: Pressure,
+    /// How an answer is passed on.
+    pub relay: Relay,
+    /// Who may call, and how much.
+    pub access: Access,
+    /// What is written down.
+    pub log: Log,
+}
+
+/// The starting point of all other members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Preset {
+    /// The program's own rules.
+    #[default]
+    Balanced,
+    /// The article's rules: its ceilings, its counting, its refusals, and
+    /// [`Window::fallback`] acted on where no window is known.
+    Strict,
+}
+
+/// The model server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upstream {
+    /// Where it is.
+    pub base_url: BaseUrl,
+    /// Sent as `Authorization: Bearer …` in place of the client's own credential.
+    pub api_key: Option<Secret>,
+    /// Put into requests that name no model, and only those.
+    pub model: Option<String>,
+    /// Requests in flight at once, 1 or more.
+    pub slots: usize,
+}
+
+/// The line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queue {
+    /// Requests that may wait beside the running ones; 0 refuses whoever cannot start at once.
+    pub max_waiting: usize,
+    /// Longest wait of a stream, from arrival in the line.
+    pub max_wait: Duration,
+    /// Longest wait of a request whose answer comes whole, from arrival in the line.
+    pub max_wait_whole: Duration,
+    /// Bytes of all bodies that wait together.
+    pub max_bytes: u64,
+    /// The status of a full line.
+    pub full_status: FullStatus,
+}
+
+/// Probes and cooldown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// Limit of one probe, from its start to its whole answer.
+    pub timeout: Duration,
+    /// Evidence of life older than this is renewed before a dispatch; zero probes each time.
+    pub fresh: Duration,
+    /// Between two probes while nothing flows.
+    pub idle_interval: Duration,
+    /// The first cooldown after a failure.
+    pub cooldown: Duration,
+    /// Where doubling stops; never under [`Health::cooldown`].
+    pub cooldown_max: Duration,
+}
+
+/// The ladder of shorter answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Degrade {
+    /// Whether queue and memory may shorten answers at all.
+    pub ladder: bool,
+}
+
+/// The context window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// Its size.
+    pub context: Context,
+    /// Tokens assumed where no window is known; only [`Preset::Strict`] acts on it.
+    pub fallback: u64,
+    /// Tokens kept free beside prompt and answer.
+    pub margin: u64,
+    /// How a chat is cut.
+    pub trim: Trim,
+    /// How tokens are counted.
+    pub counting: Counting,
+}
+
+/// Where the window's size comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Context {
+    /// Read from the model server.
+    #[default]
+    Auto,
+    /// This many tokens, whatever the server says.
+    Tokens(u64),
+}
+
+/// How a chat is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trim {
+    /// In coarse steps, so that the cut stays put and the server's prompt cache survives.
+    #[default]
+    Steady,
+    /// As little as fits.
+    Minimal,
+    /// Never; what does not fit is refused.
+    Off,
+}
+
+/// How tokens are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Counting {
+    /// The best that is available.
+    #[default]
+    Auto,
+    /// By the server's own tokenizer.
+    Exact,
+    /// By weights learned from the usage the server reports.
+    Learned,
+    /// UTF-8 bytes ÷ 3, rounded up.
+    Bytes,
+    /// One per Unicode scalar value.
+    Scalar,
+}
+
+/// Limits on waiting for bytes; each says from which event to which.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From the start of a connection to its being made.
+    pub connect: Duration,
+    /// From dispatch to the first byte; streams only.
+    pub first_byte: Duration,
+    /// Between two bytes; streams only.
+    pub stall: Duration,
+    /// From dispatch to the end of the answer; never for streams.
+    pub total: Duration,
+    /// From dispatch to the end of a load; the other clocks stand still meanwhile.
+    pub loading: Duration,
+    /// From a write to a client to its being taken.
+    pub write_idle: Duration,
+    /// From a request's first byte to the end of its head.
+    pub header: Duration,
+    /// Between two bytes of a request's body.
+    pub body_idle: Duration,
+    /// From the wish to stop to the end of the program.
+    pub shutdown: Duration,
+}
+
+/// When memory counts as short. Of RAM both conditions of a level must hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pressure {
+    /// Between two readings while a request runs or waits.
+    pub interval: Duration,
+    /// Percent of RAM available under which pressure is elevated.
+    pub ram_elevated_percent: u8,
+    /// Bytes of RAM available under which pressure is elevated.
+    pub ram_elevated: u64,
+    /// Percent of RAM available under which pressure is high.
+    pub ram_high_percent: u8,
+    /// Bytes of RAM available under which pressure is high.
+    pub ram_high: u64,
+    /// Percent of RAM available under which pressure is critical.
+    pub ram_critical_percent: u8,
+    /// Bytes of RAM available under which pressure is critical.
+    pub ram_critical: u64,
+    /// Agreeing readings it takes to rise a level.
+    pub rise_readings: u32,
+    /// Quiet time it takes to fall a level.
+    pub fall_quiet: Duration,
+    /// Critical that has not grown worse for this long counts as high.
+    pub critical_holds: Duration,
+}
+
+/// How an answer is passed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relay {
+    /// From a stream's arrival to its committing to a 200 that is kept alive; `None` never does.
+    pub commit_after: Option<Duration>,
+    /// A whole answer is held up to this many bytes, then it flows.
+    pub hold_bytes: u64,
+}
+
+/// Who may call, and how much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    /// Host names answered for beside the loopback ones, without a port.
+    pub allowed_hosts: Vec<String>,
+    /// Origins allowed beside local pages and desktop shells.
+    pub allowed_origins: Vec<String>,
+    /// Whether every request needs one of [`Access::keys`].
+    pub require_key: bool,
+    /// Keys, by name and digest.
+    pub keys: Vec<Key>,
+    /// Whether model management is relayed.
+    pub allow_admin: bool,
+    /// Whether models that run elsewhere are refused.
+    pub block_remote_models: bool,
+    /// Bytes of one request body.
+    pub max_body_bytes: u64,
+    /// Connections held at once; more wait before they are accepted.
+    pub max_connections: usize,
+}
+
+/// A key of one app: the name is shown, of the key itself only a digest is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// Names the app in the line, the record and the panel.
+    pub name: String,
+    /// SHA-256 of the key's text.
+    pub sha256: [u8; 32],
+}
+
+/// What is written down; never a prompt, an answer or a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// The least important line that is kept.
+    pub level: Level,
+    /// How a line is written.
+    pub format: Format,
+    /// Whether the log also goes to a file in the state directory.
+    pub file: bool,
+    /// Whether outcomes are also kept in a file in the state directory.
+    pub record: bool,
+    /// Bytes of each of these files; the older half goes first.
+    pub max_bytes: u64,
+}
+
+/// The least important log line that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Level {
+    /// Faults of our own.
+    Error,
+    /// And failures of the model server.
+    Warn,
+    /// And one line per request.
+    #[default]
+    Info,
+    /// And decisions.
+    Debug,
+    /// And everything.
+    Trace,
+}
+
+/// How a log line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object each.
+    Json,
+}
+
+/// A credential. `Debug` never shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Settings {
+    /// The settings a preset starts from, before file, environment and flags.
+    pub fn of(preset: Preset) -> Self {
+        match preset {
+            Preset::Balanced => Self::balanced(),
+            Preset::Strict => Self::strict(),
+        }
+    }
+
+    fn balanced() -> Self {
+        Self {
+            preset: Preset::Balanced,
+            listen: vec![
+                SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT),
+                SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), PORT),
+            ],
+            upstream: Upstream {
+                base_url: BaseUrl::Auto,
+                api_key: None,
+                model: None,
+                slots: 1,
+            },
+            queue: Queue {
+                max_waiting: 4,
+                max_wait: Duration::from_secs(600),
+                max_wait_whole: Duration::from_secs(240),
+                max_bytes: 256 * MIB,
+                full_status: FullStatus::Unavailable,
+            },
+            health: Health {
+                timeout: Duration::from_millis(2000),
+                fresh: Duration::from_millis(1000),
+                idle_interval: Duration::from_secs(10),
+                cooldown: Duration::from_millis(3000),
+                cooldown_max: Duration::from_millis(15_000),
+            },
+            degrade: Degrade { ladder: true },
+            window: Window {
+                context: Context::Auto,
+                fallback: 4096,
+                margin: 32,
+                trim: Trim::Steady,
+                counting: Counting::Auto,
+            },
+            timeouts: Timeouts {
+                connect: Duration::from_millis(2000),
+                first_byte: Duration::from_secs(300),
+                stall: Duration::from_secs(60),
+                total: Duration::from_secs(600),
+                loading: Duration::from_secs(330),
+                write_idle: Duration::from_secs(60),
+                header: Duration::from_secs(10),
+                body_idle: Duration::from_secs(30),
+                shutdown: Duration::from_secs(3),
+            },
+            pressure: Pressure {
+                interval: Duration::from_secs(2),
+                ram_elevated_percent: 15,
+                ram_elevated: 3072 * MIB,
+                ram_high_percent: 8,
+                ram_high: 1536 * MIB,
+                ram_critical_percent: 4,
+                ram_critical: 600 * MIB,
+                rise_readings: 2,
+                fall_quiet: Duration::from_secs(30),
+                critical_holds: Duration::from_secs(60),
+            },
+            relay: Relay {
+                commit_after: Some(Duration::from_secs(10)),
+                hold_bytes: 16 * MIB,
+            },
+            access: Access {
+                allowed_hosts: Vec::new(),
+                allowed_origins: Vec::new(),
+                require_key: false,
+                keys: Vec::new(),
+                allow_admin: false,
+                block_remote_models: false,
+                max_body_bytes: 64 * MIB,
+                max_connections: 256,
+            },
+            log: Log {
+                level: Level::Info,
+                format: Format::Text,
+                file: true,
+                record: true,
+                max_bytes: 8 * MIB,
+            },
+        }
+    }
+
+    /// What differs from `balanced`, and nothing else.
+    fn strict() -> Self {
+        let mut settings = Self::balanced();
+        settings.preset = Preset::Strict;
+        settings.upstream.base_url = BaseUrl::article();
+        settings.upstream.model = Some("llama3.2".to_owned());
+        settings.health.fresh = Duration::ZERO;
+        settings.health.cooldown_max = settings.health.cooldown;
+        settings.window.counting = Counting::Scalar;
+        settings.timeouts.first_byte = Duration::from_secs(120);
+        settings.timeouts.total = Duration::from_secs(120);
+        settings.relay.commit_after = None;
+        settings
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::balanced()
+    }
+}
+
+impl Secret {
+    /// Wraps a credential.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The credential itself: for the header that carries it, and nothing else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// The gateway's own port; 11434 is Ollama's and 11435 is used by other tools.
+const PORT: u16 = 11_411;
+
+const MIB: u64 = 1024 * 1024;

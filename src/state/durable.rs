@@ -1,0 +1,113 @@
+//! Files that are whole or not there: temp, fsync, rename, fsync of the directory.
+//!
+//! Everything written here is for this user alone (0600, directories 0700). On Windows the
+//! user's profile directory has that effect already, so modes are left alone.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Replaces `path` by `bytes`, or leaves it as it was.
+///
+/// A crash at any moment leaves the old content or the new, never neither. One writer at a time:
+/// the temporary file has one name, so that a killed writer leaves at most one behind.
+///
+/// # Errors
+///
+/// Whatever the file system said; the old content is then still there.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temp = temp_of(path)?;
+    match fs::remove_file(&temp) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let written = fill(&temp, bytes).and_then(|()| fs::rename(&temp, path));
+    if written.is_err() {
+        // The error that matters is the first one; a leftover is removed by the next write.
+        let _ = fs::remove_file(&temp);
+        return written;
+    }
+    sync_dir(path)
+}
+
+/// Makes `path` and its missing parents, each for this user alone.
+///
+/// # Errors
+///
+/// Whatever the file system said, and [`io::ErrorKind::NotADirectory`] for a file in its place.
+pub fn private_dir(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Closes a directory to everyone but its owner.
+///
+/// # Errors
+///
+/// Whatever the file system said.
+pub fn close_dir(path: &Path) -> io::Result<()> {
+    tighten(path, 0o700).map(|_| ())
+}
+
+/// Closes a file to everyone but its owner, and returns the mode it had if that was looser.
+///
+/// # Errors
+///
+/// Whatever the file system said.
+pub fn close_file(path: &Path) -> io::Result<Option<u32>> {
+    tighten(path, 0o600)
+}
+
+/// Options that make a file for this user alone.
+pub fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+#[cfg(unix)]
+fn tighten(path: &Path, mode: u32) -> io::Result<Option<u32>> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let had = fs::metadata(path)?.permissions().mode() & 0o777;
+    if had & 0o077 == 0 {
+        return Ok(None);
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(had & mode))?;
+    Ok(Some(had))
+}
+
+#[cfg(not(unix))]
+fn tighten(path: &Path, _mode: u32) -> io::Result<Option<u32>> {
+    fs::metadata(path).map(|_| None)
+}
+
+fn temp_of(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut temp = std::ffi::OsString::from(".");
+    temp.push(name);
+    temp.push(".new");
+    Ok(path.with_file_name(temp))
+}
+
+fn fill(temp: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = private().write(true).create_new(true).open(temp)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(unix)]
+fn sync_dir(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+#[cfg(not(unix))]
+fn sync_dir(_path: &Path) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! The state directory: what must outlive a request, a crash or the program.
+//!
+//! Here are its place, its lock, the control token and a pause's deadline. Settings live in
+//! [`config`](crate::config); records and logs are written by their own stages, into this
+//! directory.
+
+pub mod durable;
+mod lock;
+mod pause;
+mod running;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use lock::{ControlToken, HeldBy, Lock, LockError};
+pub use pause::Pause;
+pub use running::{Running, read_running};
+
+/// The state directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateDir {
+    path: PathBuf,
+}
+
+/// What went wrong with something in the state directory.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// No home directory is known, so there is no usual place.
+    #[error("no home directory is known; name a state directory with --state DIR")]
+    NoHome,
+    /// The directory could not be made, or is not one.
+    #[error("cannot use {} as the state directory", path.display())]
+    Open {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file in it could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file in it could not be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file in it holds something else than was written there.
+    #[error("{} is damaged", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl StateDir {
+    /// The usual place on this system: `$XDG_STATE_HOME/oneslot`, `~/Library/Application
+    /// Support/OneSlot` or `%LOCALAPPDATA%\OneSlot`. Nothing is made or read.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::NoHome`].
+    pub fn usual() -> Result<PathBuf, StateError> {
+        let dirs = directories::ProjectDirs::from("", "", "OneSlot").ok_or(StateError::NoHome)?;
+        Ok(dirs
+            .state_dir()
+            .unwrap_or_else(|| dirs.data_local_dir())
+            .to_owned())
+    }
+
+    /// Opens `path`, making it for this user alone if it is not there.
+    ///
+    /// An existing directory is closed to others if it is ours: empty, or with our lock in it.
+    /// Any other keeps its mode, since it may be shared with programs that need it.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Open`].
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, StateError> {
+        let path = path.into();
+        let dir = Self { path };
+        dir.make().map_err(|source| StateError::Open {
+            path: dir.path.clone(),
+            source,
+        })?;
+        Ok(dir)
+    }
+
+    /// Names `path` without making anything: for commands that only look.
+    pub fn look(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// The directory itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The last configuration that was read without a fault.
+    pub fn good_config(&self) -> PathBuf {
+        self.path.join("config.toml.good")
+    }
+
+    /// Where the log is kept.
+    pub fn log_file(&self) -> PathBuf {
+        self.path.join("oneslot.log")
+    }
+
+    /// Where outcomes are kept.
+    pub fn record_file(&self) -> PathBuf {
+        self.path.join("record.jsonl")
+    }
+
+    /// Where the control token of the running gateway is.
+    pub fn token_file(&self) -> PathBuf {
+        self.path.join("control.token")
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.path.join("gateway.lock")
+    }
+
+    /// The file whose advisory lock proves that a gateway runs. It is not the one that names the
+    /// gateway, because Windows does not let others read a locked file.
+    fn guard_file(&self) -> PathBuf {
+        self.path.join("gateway.guard")
+    }
+
+    fn pause_file(&self) -> PathBuf {
+        self.path.join("pause.json")
+    }
+
+    fn make(&self) -> io::Result<()> {
+        durable::private_dir(&self.path)?;
+        let ours = self.guard_file().exists() || std::fs::read_dir(&self.path)?.next().is_none();
+        if ours {
+            durable::close_dir(&self.path)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
