@@ -33,7 +33,7 @@ pub(super) struct Patience<'a> {
     /// Asked whether the model is loaded and whether it makes progress.
     pub link: &'a Link,
     /// The model asked for.
-    pub model: Option<&'a str>,
+    pub model: Option<String>,
     /// The clock that runs once the model is loaded.
     pub clock: Clock,
     /// Its limit.
@@ -84,7 +84,7 @@ impl Patience<'_> {
             let loaded = tokio::select! {
                 biased;
                 outcome = &mut outcome => return Ok(outcome),
-                loaded = self.link.upstream.is_loaded(self.model) => loaded,
+                loaded = self.link.upstream.is_loaded(self.model.as_deref()) => loaded,
             };
             match (load, loaded) {
                 (_, Some(false)) => {
@@ -105,7 +105,7 @@ impl Patience<'_> {
                 let activity = tokio::select! {
                     biased;
                     outcome = &mut outcome => return Ok(outcome),
-                    activity = self.link.upstream.activity(self.model) => activity,
+                    activity = self.link.upstream.activity(self.model.as_deref()) => activity,
                 };
                 let moved = activity.map(|activity| activity.progress);
                 if moved.is_some() && moved != progress {
