@@ -34,6 +34,7 @@ use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 pub use base_url::{BaseUrlError, Root, Scheme};
 pub use busy::{Activity, SlotState};
@@ -77,12 +78,20 @@ impl Default for Limits {
     }
 }
 
+/// How long a server that proves nothing is not asked again for its kind by a mere request.
+const UNPROVEN_FOR: Duration = Duration::from_secs(10);
+
+/// The same for one that does not answer: it may be up again at the next probe.
+const SILENT_FOR: Duration = Duration::from_secs(1);
+
 /// One model server, asked by one gateway.
 #[derive(Debug)]
 pub struct Upstream {
     client: Client,
     limits: Limits,
     identity: RwLock<Option<Identity>>,
+    /// Until when a proof is not tried again; several questions of one request need the kind.
+    unproven_until: RwLock<Option<Instant>>,
     /// One proof at a time, however many need it.
     learning: tokio::sync::Mutex<()>,
     prober: Prober,
@@ -101,6 +110,7 @@ impl Upstream {
             client: Client::open(root, key, limits.connect)?,
             limits,
             identity: RwLock::new(None),
+            unproven_until: RwLock::new(None),
             learning: tokio::sync::Mutex::new(()),
             prober: Prober::default(),
             counter: Counter::default(),
@@ -154,6 +164,13 @@ impl Upstream {
         if let Some(kind) = self.known_kind() {
             return Some(kind);
         }
+        let until = *self
+            .unproven_until
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        if until.is_some_and(|until| Instant::now() < until) {
+            return None;
+        }
         match self.ask_identity().await {
             Identified::Server(identity) => Some(identity.kind),
             Identified::OneSlot | Identified::Unproven | Identified::Silent(_) => None,
@@ -173,12 +190,21 @@ impl Upstream {
 
     async fn ask_identity(&self) -> Identified {
         let found = kind::identify(&self.client, self.limits.question).await;
-        if let Identified::Server(identity) = &found {
-            *self
-                .identity
-                .write()
-                .unwrap_or_else(PoisonError::into_inner) = Some(identity.clone());
-        }
+        let quiet = match &found {
+            Identified::Server(identity) => {
+                *self
+                    .identity
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner) = Some(identity.clone());
+                None
+            }
+            Identified::Silent(_) => Some(SILENT_FOR),
+            Identified::OneSlot | Identified::Unproven => Some(UNPROVEN_FOR),
+        };
+        *self
+            .unproven_until
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = quiet.map(|quiet| Instant::now() + quiet);
         found
     }
 
@@ -251,6 +277,9 @@ impl Upstream {
     ) -> Result<(), PreloadError> {
         if self.kind().await != Some(Kind::Ollama) {
             return Err(PreloadError::NotOllama);
+        }
+        if runs_elsewhere(request.model) {
+            return Err(PreloadError::Elsewhere);
         }
         preload::preload(&self.client, request, budget).await
     }

@@ -160,6 +160,15 @@ async fn a_preload_is_bounded_by_its_budget_and_tells_refusal_from_silence() {
         r#"{"model":"llama3.2"}"#
     );
 
+    let cloud = Preload {
+        model: "gpt-oss:120b-cloud",
+        ..request
+    };
+    assert_eq!(
+        good.preload(cloud, LONG).await,
+        Err(PreloadError::Elsewhere)
+    );
+
     let front = |rest: fn() -> Answer| {
         move |asked: &Asked| match asked.line.as_str() {
             "GET /" => Answer::Full(200, "", "Ollama is running".into()),
