@@ -1,7 +1,8 @@
 //! The server behind the gateway: who it is, whether it lives, what it holds.
 //!
-//! Everything here is a short question beside the slot; none of it wakes or loads a model, save
-//! [`Upstream::preload`], which says so. The kind is proven before anything of its own is asked,
+//! Everything here is a short question beside the slot. None of it wakes, loads or keeps a model,
+//! save the four that belong to a request or a person and say so: [`Upstream::count`],
+//! [`Upstream::activity`], [`Upstream::preload`], [`Upstream::unload`]. The kind is proven before anything of its own is asked,
 //! learned when first needed and learned again on demand, for another server may be there now.
 //!
 //! Not here: what follows from an answer. Health, cooldown and plan are decided elsewhere.
@@ -236,6 +237,8 @@ impl Upstream {
     }
 
     /// The server's own count of a chat body's prompt; `None` where it cannot or is too slow.
+    ///
+    /// It wakes a sleeping model: only for a request that is about to be sent.
     pub async fn count(&self, body: Bytes) -> Option<u64> {
         if self.kind().await? != Kind::LlamaCpp {
             return None;
@@ -246,6 +249,8 @@ impl Upstream {
     }
 
     /// What the server's slots show; `None` where it does not show them.
+    ///
+    /// It wakes a sleeping model and keeps an idle one awake: only around a request in flight.
     pub async fn activity(&self, model: Option<&str>) -> Option<Activity> {
         if self.kind().await? != Kind::LlamaCpp {
             return None;
@@ -255,7 +260,7 @@ impl Upstream {
             .await
     }
 
-    /// Whether the server works right now; `None` where it does not tell.
+    /// Whether the server works right now; `None` where it does not tell. As [`Self::activity`].
     pub async fn busy(&self, model: Option<&str>) -> Option<bool> {
         let activity = self.activity(model).await?;
         Some(activity.state == SlotState::Busy)
