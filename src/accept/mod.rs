@@ -27,11 +27,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::relay::ResponseBody;
 use guarded::{Guarded, Limits};
 use turn::Turn;
 
-pub use answer::{Answered, caught};
+pub use answer::{Answered, Form, caught};
 
 /// After a failed accept (descriptors ran out): long enough not to spin, short enough to recover.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
