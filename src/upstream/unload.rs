@@ -1,0 +1,111 @@
+//! Freeing the memory a model takes, where the server can.
+//!
+//! Not here: waiting for the slot; an unload takes its turn like a request.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::kind::Kind;
+use super::loaded::{self, LoadedModel, llama_cpp};
+use crate::refusal::Outage;
+
+/// Why nothing was unloaded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnloadError {
+    /// This server has no way to do it; the sentence says what does.
+    #[error("{sentence}")]
+    NotPossible {
+        /// What the server is and what to do instead.
+        sentence: &'static str,
+    },
+    /// The server did not tell what is loaded.
+    #[error("the model server does not say which models are loaded")]
+    List,
+    /// The server could not be reached, or broke off.
+    #[error("the model server did not answer the unload")]
+    Reach(Outage),
+    /// The server refused.
+    #[error("the model server answered {status} to the unload of {model}")]
+    Answer {
+        /// Its status.
+        status: StatusCode,
+        /// The model it kept.
+        model: String,
+    },
+}
+
+/// Unloads `model`, or every loaded model; gives the names of those that went.
+///
+/// Nothing loaded is no error: there is nothing to free. `limit` is for each question.
+pub(super) async fn unload(
+    client: &Client,
+    kind: Kind,
+    model: Option<&str>,
+    limit: Duration,
+) -> Result<Vec<String>, UnloadError> {
+    let path = match kind {
+        Kind::Ollama => "/api/generate",
+        Kind::LmStudio => "/api/v1/models/unload",
+        Kind::LlamaCpp if llama_cpp::routes(client, limit).await => "/models/unload",
+        Kind::LlamaCpp => {
+            return Err(UnloadError::NotPossible {
+                sentence: "This llama.cpp keeps its one model for as long as it runs: stop the server to free the memory",
+            });
+        }
+        Kind::Plain => {
+            return Err(UnloadError::NotPossible {
+                sentence: "This server has no known way to unload a model: stop the server to free the memory",
+            });
+        }
+    };
+    let loaded = loaded::models(client, kind, limit)
+        .await
+        .ok_or(UnloadError::List)?;
+    let mut gone = Vec::new();
+    for entry in loaded.iter().filter(|entry| is_meant(kind, entry, model)) {
+        let body = Bytes::from(order(kind, entry).to_string());
+        let reply = client
+            .post(path, body, limit)
+            .await
+            .map_err(UnloadError::Reach)?;
+        if kind == Kind::LmStudio && reply.status == StatusCode::NOT_FOUND {
+            return Err(UnloadError::NotPossible {
+                sentence: "This LM Studio is too old to unload a model on request: update it to 0.4, or eject the model there",
+            });
+        }
+        // LM Studio answers 200 with an error to a path that it does not know.
+        let refused = reply.json().is_some_and(|body| !body["error"].is_null());
+        if !reply.status.is_success() || refused {
+            return Err(UnloadError::Answer {
+                status: reply.status,
+                model: entry.name.clone(),
+            });
+        }
+        gone.push(entry.instance.clone());
+    }
+    Ok(gone)
+}
+
+fn is_meant(kind: Kind, entry: &LoadedModel, model: Option<&str>) -> bool {
+    let Some(model) = model else {
+        return true;
+    };
+    match kind {
+        Kind::Ollama => loaded::is_same_ollama_model(&entry.name, model),
+        Kind::LmStudio | Kind::LlamaCpp | Kind::Plain => {
+            entry.name == model || entry.instance == model
+        }
+    }
+}
+
+fn order(kind: Kind, entry: &LoadedModel) -> Value {
+    match kind {
+        Kind::Ollama => json!({ "model": entry.name, "keep_alive": 0 }),
+        Kind::LmStudio => json!({ "instance_id": entry.instance }),
+        Kind::LlamaCpp | Kind::Plain => json!({ "model": entry.name }),
+    }
+}
