@@ -7,6 +7,7 @@ use super::members::Unit;
 use super::value::Value;
 use super::{BaseUrl, Context, Counting, Format, Key, Level, Preset, Secret, Trim};
 use crate::refusal::FullStatus;
+use crate::upstream::BaseUrlError;
 
 /// A field of the settings.
 pub(super) trait Field {
@@ -128,7 +129,7 @@ impl Field for BaseUrl {
         let Value::Text(text) = value else {
             return Err(MISMATCH);
         };
-        *self = Self::parse(text)?;
+        *self = Self::parse(text).map_err(root_expected)?;
         Ok(())
     }
 }
@@ -273,6 +274,20 @@ word_fields! {
     }
     Level { "error" => Error, "warn" => Warn, "info" => Info, "debug" => Debug, "trace" => Trace }
     Format { "text" => Text, "json" => Json }
+}
+
+/// What a URL should be like, by what is wrong with it.
+fn root_expected(error: BaseUrlError) -> &'static str {
+    match error {
+        BaseUrlError::Empty | BaseUrlError::Parse(_) | BaseUrlError::Host => {
+            "\"auto\" or a URL such as \"http://127.0.0.1:8080\""
+        }
+        BaseUrlError::Scheme => "\"auto\" or a URL that begins with http:// or https://",
+        BaseUrlError::Credentials => {
+            "a URL without user and password; put the key into upstream.api_key"
+        }
+        BaseUrlError::Query => "a URL without a query or fragment",
+    }
 }
 
 /// One address, or both loopback families for `localhost:PORT`.

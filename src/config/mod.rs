@@ -19,7 +19,7 @@ mod edit;
 mod watch;
 mod explain;
 
-pub use base_url::{BaseUrl, Root};
+pub use base_url::BaseUrl;
 pub use edit::EditError;
 pub use explain::{explain, in_use};
 pub use fault::{Fault, Notice, Place};
