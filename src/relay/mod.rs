@@ -1,1 +1,4 @@
 //! relay.
+
+pub mod observe;
+pub mod sse;
