@@ -4,7 +4,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::rig::{Event, Rig, read_until};
-use crate::accept::guarded::Limits;
+use crate::accept::limits::Limits;
 
 #[derive(Debug, Clone, Copy)]
 enum Leave {

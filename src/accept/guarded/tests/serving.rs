@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng};
 use tokio::io::AsyncWriteExt;
 
 use super::rig::{Event, Rig, in_memory, read_to_end, read_until};
-use crate::accept::guarded::Limits;
+use crate::accept::limits::Limits;
 
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
