@@ -4,9 +4,12 @@
 //! load. Each runs behind [`guarded::Guarded`], which refuses what the HTTP library would let
 //! through and sees a client leave in every state. Not here: who may call ([`crate::admit`]).
 
+mod clock;
 pub mod framing;
 pub mod guarded;
 pub mod head;
+pub mod limits;
+mod target;
 pub mod turn;
 
 mod answer;
