@@ -24,7 +24,6 @@ const LIFTED_FOR_TESTS: [&str; 6] = [
 /// The first check that fails.
 pub(crate) fn lint(checkout: &Checkout) -> Result<(), Fault> {
     parts::toolchain(checkout)?;
-    parts::compiler()?;
     sources(checkout)?;
     dependencies(checkout)
 }

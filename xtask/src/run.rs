@@ -31,7 +31,6 @@ pub(crate) fn model(checkout: &Checkout, wish: &ModelWish) -> Result<(), Fault> 
 /// A part that is missing, a build that fails, or a gateway that ended with a fault.
 pub(crate) fn gateway(checkout: &Checkout, wish: &RunWish) -> Result<(), Fault> {
     parts::toolchain(checkout)?;
-    parts::compiler()?;
     let oneslotd = build(checkout)?;
     let mut command = Command::new(oneslotd);
     command.arg("serve");
