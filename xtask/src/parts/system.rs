@@ -68,8 +68,15 @@ pub(super) fn bring(tools: &[Tool]) -> Result<(), Fault> {
     let Some(apt) = Apt::usable() else {
         return Err(missing(&absent, &packages));
     };
-    call::run(&mut apt.get(&["update", "--quiet"]))?;
-    let install = ["install", "--quiet", "--yes", "--no-install-recommends"];
+    call::run(&mut apt.get(&["update", "-qq"]))?;
+    let install = [
+        "install",
+        "-qq",
+        "-o",
+        "Dpkg::Use-Pty=0",
+        "--yes",
+        "--no-install-recommends",
+    ];
     call::run(apt.get(&install).args(&packages))?;
     let absent = self::absent(tools);
     if absent.is_empty() {
