@@ -154,7 +154,11 @@ impl Health {
 
     /// The cooldown that a failure now would start.
     pub fn next_cooldown(&self, pressure: Level, backoff: Backoff) -> Duration {
-        cooldown(self.consecutive_failures.saturating_add(1), pressure, backoff)
+        cooldown(
+            self.consecutive_failures.saturating_add(1),
+            pressure,
+            backoff,
+        )
     }
 
     /// down => down, its cooldown over: a person asked, or a new process listens.

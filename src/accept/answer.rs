@@ -36,7 +36,11 @@ pub struct Answered {
 impl Answered {
     /// A body that holds the connection's turn until it has ended or was dropped.
     pub fn new(body: ResponseBody, form: Form, answering: Answering) -> Self {
-        Self { body: Some(body), form, _answering: answering }
+        Self {
+            body: Some(body),
+            form,
+            _answering: answering,
+        }
     }
 }
 
@@ -49,7 +53,9 @@ impl Body for Answered {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let this = self.get_mut();
-        let Some(body) = &mut this.body else { return Poll::Ready(None) };
+        let Some(body) = &mut this.body else {
+            return Poll::Ready(None);
+        };
         let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(body).poll_frame(cx)));
         match polled {
             Ok(frame) => frame,
@@ -59,7 +65,9 @@ impl Body for Answered {
                 match this.form {
                     Form::Events => {
                         let event = in_stream_event(&Refusal::Internal);
-                        Poll::Ready(Some(Ok(Frame::data([&b"\n\n"[..], &event].concat().into()))))
+                        Poll::Ready(Some(Ok(Frame::data(
+                            [&b"\n\n"[..], &event].concat().into(),
+                        ))))
                     }
                     Form::Opaque => Poll::Ready(Some(Err(Broken))),
                 }
@@ -72,7 +80,9 @@ impl Body for Answered {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        self.body
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 
@@ -83,7 +93,9 @@ impl Body for Answered {
 pub async fn caught<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = Some(Box::pin(work));
     std::future::poll_fn(move |cx| {
-        let Some(running) = &mut work else { return Poll::Ready(None) };
+        let Some(running) = &mut work else {
+            return Poll::Ready(None);
+        };
         match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(value)) => Poll::Ready(Some(value)),
@@ -113,7 +125,11 @@ mod tests {
         let outcome = caught(async {
             let _held = &held;
             tokio::task::yield_now().await;
-            if freed.get() { 1 } else { panic!("a bug in one request") }
+            if freed.get() {
+                1
+            } else {
+                panic!("a bug in one request")
+            }
         })
         .await;
         assert_eq!(outcome, None, "the panic does not reach the connection");

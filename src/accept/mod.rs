@@ -30,7 +30,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use guarded::{Guarded, Limits};
+use guarded::Guarded;
+use limits::Limits;
 use turn::Turn;
 
 pub use answer::{Answered, Form, caught};
@@ -77,7 +78,7 @@ where
     loop {
         tokio::select! {
             biased;
-            _ = closing.wait_for(|closing| *closing) => break,
+            () = closed(&mut closing) => break,
             Some(_) = connections.join_next() => {}
             accepted = accept(&listener, &door.permits) => match accepted {
                 Ok((stream, peer, permit)) => {
@@ -104,7 +105,10 @@ async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
 ) -> io::Result<(TcpStream, SocketAddr, Permit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
+    let permit = Arc::clone(permits)
+        .acquire_owned()
+        .await
+        .map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
     Ok((stream, peer, permit))
 }
@@ -115,12 +119,19 @@ where
     F: Future<Output = Response<Answered>> + Send + 'static,
 {
     // Without it small answers wait for the client's acknowledgement.
-    let (Ok(()), Ok(local)) = (stream.set_nodelay(true), stream.local_addr()) else { return };
+    let (Ok(()), Ok(local)) = (stream.set_nodelay(true), stream.local_addr()) else {
+        return;
+    };
     let turn = Turn::new();
     let guarded = Guarded::new(stream, Arc::clone(&turn), (door.limits)());
     let mut closing = door.closing.clone();
     let service = service_fn(|request| {
-        let accepted = Accepted { request, turn: Arc::clone(&turn), peer, local };
+        let accepted = Accepted {
+            request,
+            turn: Arc::clone(&turn),
+            peer,
+            local,
+        };
         let answer = (door.handle)(accepted);
         async move { Ok::<_, Infallible>(answer.await) }
     });
@@ -134,9 +145,13 @@ where
     tokio::select! {
         // How a connection ended is in the record of its request.
         _ = serving.as_mut() => return,
-        _ = closing.wait_for(|closing| *closing) => {}
+        () = closed(&mut closing) => {}
     }
     serving.as_mut().graceful_shutdown();
     let _ = serving.await;
 }
 
+/// Resolves when no new work is taken; also when nobody is left who could say so.
+async fn closed(closing: &mut watch::Receiver<bool>) {
+    let _ = closing.wait_for(|closing| *closing).await.is_ok();
+}

@@ -31,7 +31,13 @@ pub struct Account {
 impl Account {
     /// An account without a slot yet.
     pub fn new(open: Open, meter: Arc<Meter>, gateway: Arc<Gateway>) -> Self {
-        Self { open: Some(open), lease: None, meter, gateway, expected: None }
+        Self {
+            open: Some(open),
+            lease: None,
+            meter,
+            gateway,
+            expected: None,
+        }
     }
 
     /// Everything that is owed, for a body that outlives this stage.
@@ -52,7 +58,9 @@ impl Account {
 
     /// Tells when the request is to be cut.
     pub fn stop_signal(&self) -> watch::Receiver<Option<Cut>> {
-        self.lease.as_ref().map_or_else(|| watch::channel(None).1, Lease::stop_signal)
+        self.lease
+            .as_ref()
+            .map_or_else(|| watch::channel(None).1, Lease::stop_signal)
     }
 
     /// Takes the lease in.
@@ -141,7 +149,12 @@ impl Account {
     fn release(&mut self, ending: Ending) {
         if let Some(lease) = self.lease.take() {
             if let Some(open) = &mut self.open {
-                open.infer_ms = Some(ms(self.gateway.owner.clock().at().saturating_sub(lease.since())));
+                open.infer_ms = Some(ms(self
+                    .gateway
+                    .owner
+                    .clock()
+                    .at()
+                    .saturating_sub(lease.since())));
             }
             lease.finish(ending);
         }
@@ -167,11 +180,7 @@ impl Account {
 }
 
 /// How a refused dispatch ended for the desk, from the upstream's own error.
-pub fn ending_of(
-    kind: Option<upstream::Kind>,
-    status: http::StatusCode,
-    body: &[u8],
-) -> Ending {
+pub fn ending_of(kind: Option<upstream::Kind>, status: http::StatusCode, body: &[u8]) -> Ending {
     if !status.is_server_error() {
         return Ending::Answered;
     }

@@ -89,7 +89,9 @@ impl Patience<'_> {
             match (load, loaded) {
                 (_, Some(false)) => {
                     if start.elapsed() >= self.loading {
-                        return Err(Ended::Over(Refusal::Loading { waited: start.elapsed() }));
+                        return Err(Ended::Over(Refusal::Loading {
+                            waited: start.elapsed(),
+                        }));
                     }
                     load = Load::UnderWay;
                     continue;
@@ -110,13 +112,20 @@ impl Patience<'_> {
                 let moved = activity.map(|activity| activity.progress);
                 if moved.is_some() && moved != progress {
                     // The first reading has nothing to be compared with: look again soon.
-                    let next = if progress.is_none() { self.limit.min(SECOND_LOOK) } else { self.limit };
+                    let next = if progress.is_none() {
+                        self.limit.min(SECOND_LOOK)
+                    } else {
+                        self.limit
+                    };
                     progress = moved;
                     deadline = Instant::now() + next;
                     continue;
                 }
             }
-            let refusal = Refusal::Timeout { clock: self.clock, limit: self.limit };
+            let refusal = Refusal::Timeout {
+                clock: self.clock,
+                limit: self.limit,
+            };
             return Err(Ended::Over(refusal));
         }
     }

@@ -56,7 +56,11 @@ impl Reads {
     pub(crate) fn keep_models(&self, body: Bytes) {
         let mut head = HeaderMap::new();
         head.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        self.keep("/v1/models".to_owned(), downward(StatusCode::OK, &head), body);
+        self.keep(
+            "/v1/models".to_owned(),
+            downward(StatusCode::OK, &head),
+            body,
+        );
     }
 
     /// Forgets everything: it was another server's.
@@ -67,7 +71,14 @@ impl Reads {
     fn keep(&self, key: String, head: HeaderMap, body: Bytes) {
         let mut copies = lock(&self.copies);
         if body.len() <= COPY_LIMIT && (copies.len() < COPIES || copies.contains_key(&key)) {
-            copies.insert(key, Copy { head, body, kept: tokio::time::Instant::now() });
+            copies.insert(
+                key,
+                Copy {
+                    head,
+                    body,
+                    kept: tokio::time::Instant::now(),
+                },
+            );
         }
     }
 
@@ -93,7 +104,10 @@ pub(super) fn root(gateway: &Gateway) -> Response<ResponseBody> {
     };
     let mut response = Response::new(full(words.into()));
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     response
 }
 
@@ -129,7 +143,13 @@ async fn relayed(
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),
     };
-    let copy = || if cacheable { gateway.reads.copy(&target) } else { None };
+    let copy = || {
+        if cacheable {
+            gateway.reads.copy(&target)
+        } else {
+            None
+        }
+    };
     if let Some(refusal) = unreachable(gateway) {
         return copy().ok_or(refusal);
     }
@@ -142,7 +162,12 @@ async fn relayed(
     let headers = upward_headers(&passed)?;
     let method = passed.parts.method.clone();
     let body = read_body(passed.body, &passed.settings, turn).await?;
-    let outgoing = Outgoing { method: method.clone(), path: target.clone(), headers, body };
+    let outgoing = Outgoing {
+        method: method.clone(),
+        path: target.clone(),
+        headers,
+        body,
+    };
     let limit = if copy().is_some() { SLOW } else { LIMIT };
     let exchange = async {
         let (response, connection) = link.sender.send(&outgoing).await?.into_parts();
@@ -156,7 +181,12 @@ async fn relayed(
             let retry_in = gateway.next_cooldown();
             return copy().ok_or(Refusal::Unavailable { outage, retry_in });
         }
-        Err(_) => return copy().ok_or(Refusal::Timeout { clock: Clock::Total, limit }),
+        Err(_) => {
+            return copy().ok_or(Refusal::Timeout {
+                clock: Clock::Total,
+                limit,
+            });
+        }
     };
     let bytes = match held {
         Held::Whole { bytes, connection } => {
@@ -181,34 +211,53 @@ async fn relayed(
 
 /// Nothing reaches the upstream during a cooldown.
 fn unreachable(gateway: &Gateway) -> Option<Refusal> {
-    gateway.owner.look(|desk, _, now| match desk.health().state() {
-        State::Down { outage, until } if until > now.at => {
-            Some(Refusal::Unavailable { outage, retry_in: until - now.at })
-        }
-        State::Down { .. } | State::Unknown | State::Ready | State::Loading { .. } => None,
-    })
+    gateway
+        .owner
+        .look(|desk, _, now| match desk.health().state() {
+            State::Down { outage, until } if until > now.at => Some(Refusal::Unavailable {
+                outage,
+                retry_in: until - now.at,
+            }),
+            State::Down { .. } | State::Unknown | State::Ready | State::Loading { .. } => None,
+        })
 }
 
 /// A 404 for a route that other servers have says who has it.
 fn unsupported(path: &str, status: StatusCode, kind: Option<Kind>) -> Option<Refusal> {
-    if !matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) {
+    if !matches!(
+        status,
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED
+    ) {
         return None;
     }
     let spoken_by = match path {
         "/api/tags" | "/api/ps" | "/api/version" | "/api/show" => "Ollama",
         "/api/v0/models" | "/api/v1/models" => "LM Studio",
-        "/props" | "/models" | "/tokenize" | "/detokenize" | "/apply-template"
-        | "/v1/chat/completions/input_tokens" | "/v1/responses/input_tokens" => "llama.cpp",
+        "/props"
+        | "/models"
+        | "/tokenize"
+        | "/detokenize"
+        | "/apply-template"
+        | "/v1/chat/completions/input_tokens"
+        | "/v1/responses/input_tokens" => "llama.cpp",
         "/health" => "llama.cpp, vLLM",
         "/v1/messages/count_tokens" => "llama.cpp",
         _ => return None,
     };
-    let server = kind.map_or("The model server", Kind::name).to_owned();
-    Some(Refusal::DialectUnsupported { path: path.to_owned(), server, spoken_by })
+    let server = kind.map_or_else(|| "The model server".to_owned(), |kind| kind.to_string());
+    Some(Refusal::DialectUnsupported {
+        path: path.to_owned(),
+        server,
+        spoken_by,
+    })
 }
 
 fn too_long(status: StatusCode) -> Refusal {
-    Refusal::Upstream(error_of(status, &HeaderMap::new(), b"its answer is longer than 16 MiB"))
+    Refusal::Upstream(error_of(
+        status,
+        &HeaderMap::new(),
+        b"its answer is longer than 16 MiB",
+    ))
 }
 
 fn open(gateway: &Gateway, passed: &Passed, path: &str) -> Open {
@@ -242,9 +291,12 @@ fn known_path(path: &str) -> &'static str {
         "/v1/chat/completions/input_tokens",
         "/v1/responses/input_tokens",
     ];
-    KNOWN.into_iter().find(|known| *known == path).unwrap_or(if path.starts_with("/v1/models/") {
-        "/v1/models/{id}"
-    } else {
-        "admin"
-    })
+    KNOWN
+        .into_iter()
+        .find(|known| *known == path)
+        .unwrap_or(if path.starts_with("/v1/models/") {
+            "/v1/models/{id}"
+        } else {
+            "admin"
+        })
 }

@@ -79,29 +79,46 @@ pub(super) async fn own(
     }
 }
 
-async fn pause(
-    gateway: &Arc<Gateway>,
-    passed: Passed,
-) -> Result<Response<ResponseBody>, Refusal> {
+async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<ResponseBody>, Refusal> {
     let turn = crate::accept::turn::Turn::new();
     let body = super::service::read_body(passed.body, &passed.settings, &turn).await?;
     let wish = if body.is_empty() {
         PauseWish::default()
     } else {
         serde_json::from_slice(&body).map_err(|error| Refusal::BadRequest {
-            message: format!("Send {{\"until_ms\": number or null, \"stop\": bool, \"unload\": bool}}: {error}"),
+            message: format!(
+                "Send {{\"until_ms\": number or null, \"stop\": bool, \"unload\": bool}}: {error}"
+            ),
             param: Some("until_ms"),
         })?
     };
-    if wish.until_ms.is_some_and(|until| until <= crate::clock::unix_ms()) {
+    if wish
+        .until_ms
+        .is_some_and(|until| until <= crate::clock::unix_ms())
+    {
         return Err(Refusal::BadRequest {
-            message: "until_ms has passed already: give a time to come, or null to pause until resumed".to_owned(),
+            message:
+                "until_ms has passed already: give a time to come, or null to pause until resumed"
+                    .to_owned(),
             param: Some("until_ms"),
         });
     }
-    let running = if wish.stop { Running::Stop } else { Running::Finish };
-    gateway.owner.feed(Event::Paused { pause: Pause { until_ms: wish.until_ms }, running });
-    let unloaded = if wish.unload { Some(free(gateway).await) } else { None };
+    let running = if wish.stop {
+        Running::Stop
+    } else {
+        Running::Finish
+    };
+    gateway.owner.feed(Event::Paused {
+        pause: Pause {
+            until_ms: wish.until_ms,
+        },
+        running,
+    });
+    let unloaded = if wish.unload {
+        Some(free(gateway).await)
+    } else {
+        None
+    };
     let mut shown = serde_json::to_value(gateway.snapshot()).unwrap_or_default();
     if let Some(unloaded) = unloaded {
         shown["unloaded"] = match unloaded {
@@ -130,30 +147,47 @@ async fn check(gateway: &Arc<Gateway>) -> Result<Response<ResponseBody>, Refusal
 }
 
 fn cancel(gateway: &Gateway, id: &str) -> Result<Response<ResponseBody>, Refusal> {
-    let not_found = || Refusal::NotFound { path: format!("/oneslot/requests/{id}") };
+    let not_found = || Refusal::NotFound {
+        path: format!("/oneslot/requests/{id}"),
+    };
     let id: RequestId = id.parse().map_err(|_| not_found())?;
     let known = gateway.owner.look(|_, seats, _| seats.contains_key(&id));
     if !known {
         return Err(not_found());
     }
     gateway.owner.feed(Event::Cancelled { id });
-    Ok(json(StatusCode::OK, &serde_json::json!({ "cancelled": id.to_string() })))
+    Ok(json(
+        StatusCode::OK,
+        &serde_json::json!({ "cancelled": id.to_string() }),
+    ))
 }
 
 /// Unloads the model, at its turn in the line: an answer that runs is not cut for it.
-async fn unload(
-    gateway: &Arc<Gateway>,
-    id: RequestId,
-) -> Result<Response<ResponseBody>, Refusal> {
+async fn unload(gateway: &Arc<Gateway>, id: RequestId) -> Result<Response<ResponseBody>, Refusal> {
     let clock = gateway.owner.clock();
     let meter = Meter::new(id, "oneslot".to_owned(), None, false, clock.at());
-    let arrival = Arrival { id, bytes: 0, delivery: Delivery::Whole, print: id.0 };
-    let lease = gateway.owner.arrive(arrival, Arc::new(meter)).turn().await?;
+    let arrival = Arrival {
+        id,
+        bytes: 0,
+        delivery: Delivery::Whole,
+        print: id.0,
+    };
+    let lease = gateway
+        .owner
+        .arrive(arrival, Arc::new(meter))
+        .turn()
+        .await?;
     let unloaded = free(gateway).await;
     lease.finish(Ending::Unsent);
     match unloaded {
-        Ok(models) => Ok(json(StatusCode::OK, &serde_json::json!({ "unloaded": models }))),
-        Err(error) => Err(Refusal::BadRequest { message: error.to_string(), param: None }),
+        Ok(models) => Ok(json(
+            StatusCode::OK,
+            &serde_json::json!({ "unloaded": models }),
+        )),
+        Err(error) => Err(Refusal::BadRequest {
+            message: error.to_string(),
+            param: None,
+        }),
     }
 }
 
@@ -176,7 +210,10 @@ fn events(gateway: &Arc<Gateway>) -> Response<ResponseBody> {
     };
     let mut response = Response::new(boxed(body));
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream; charset=utf-8"),
+    );
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }
@@ -209,11 +246,15 @@ impl Body for Events {
         if this.pace.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        let Poll::Ready(changes) = this.changes.as_mut().poll(cx) else { return Poll::Pending };
+        let Poll::Ready(changes) = this.changes.as_mut().poll(cx) else {
+            return Poll::Pending;
+        };
         this.changes = Box::pin(next_change(changes));
         this.pace.as_mut().reset(Instant::now() + BETWEEN_EVENTS);
         let snapshot = serde_json::to_string(&this.gateway.snapshot()).unwrap_or_default();
-        Poll::Ready(Some(Ok(Frame::data(format!("data: {snapshot}\n\n").into()))))
+        Poll::Ready(Some(Ok(Frame::data(
+            format!("data: {snapshot}\n\n").into(),
+        ))))
     }
 }
 

@@ -35,7 +35,7 @@ use link::Link;
 use readings::Readings;
 use refused::Refused;
 
-pub use start::{Options, Running, Serve, StartError, start};
+pub use start::{Options, Running, StartError, Upstream, start};
 
 /// Models seen to think before they answer, and notices, are remembered up to this many.
 const REMEMBERED: usize = 64;
@@ -78,12 +78,18 @@ impl Gateway {
 
     /// The upstream, once one is configured or found.
     pub fn link(&self) -> Option<Arc<Link>> {
-        self.link.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.link
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The addresses served on.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.addresses.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.addresses
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// A name for a new request.
@@ -93,7 +99,8 @@ impl Gateway {
 
     /// Cooldown left.
     pub fn cooldown_left(&self) -> Duration {
-        self.owner.look(|desk, _, now| desk.health().cooldown_left(now.at))
+        self.owner
+            .look(|desk, _, now| desk.health().cooldown_left(now.at))
     }
 
     /// The cooldown that the next failure will start: what a request that just failed is told.
@@ -127,7 +134,10 @@ impl Gateway {
         let mut notices = lock(&self.notices);
         notices.retain(|notice| notice.code != code);
         if notices.len() < REMEMBERED {
-            notices.push(Notice { code: code.to_owned(), text: text.to_owned() });
+            notices.push(Notice {
+                code: code.to_owned(),
+                text: text.to_owned(),
+            });
         }
         drop(notices);
         self.owner.touch();
@@ -157,22 +167,24 @@ impl Gateway {
     }
 
     fn is_current(&self, link: &Link) -> bool {
-        self.link().is_some_and(|current| current.generation == link.generation)
+        self.link()
+            .is_some_and(|current| current.generation == link.generation)
     }
 
     fn is_cooling(&self) -> bool {
-        self.owner.look(|desk, _, now| background::is_cooling(desk.health().state(), now.at))
+        self.owner
+            .look(|desk, _, now| background::is_cooling(desk.health().state(), now.at))
     }
 
     fn was_down(&self) -> bool {
-        self.owner.look(|desk, _, _| matches!(desk.health().state(), State::Down { .. }))
+        self.owner
+            .look(|desk, _, _| matches!(desk.health().state(), State::Down { .. }))
     }
 
     /// Nobody runs, waits or settles.
     fn is_idle(&self) -> bool {
-        self.owner.look(|desk, _, _| {
-            desk.line().is_empty() && desk.slots().iter().next().is_none()
-        })
+        self.owner
+            .look(|desk, _, _| desk.line().is_empty() && desk.slots().iter().next().is_none())
     }
 
     /// Links to the configured server, or to none while `auto` has to find one.
@@ -208,7 +220,9 @@ impl Gateway {
                 &format!("Several model servers run: {}. The first is used; set upstream.base_url to choose another", roots.join(", ")),
             );
         }
-        let Some(first) = found.into_iter().next() else { return false };
+        let Some(first) = found.into_iter().next() else {
+            return false;
+        };
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
         match Link::found(first, &settings, generation) {
             Ok(link) => {

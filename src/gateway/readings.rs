@@ -25,9 +25,15 @@ struct Memory {
 
 impl Readings {
     pub(super) fn new(pressure: &config::Pressure) -> Self {
-        let memory =
-            Memory { reader: RamReader::new(), judge: Judge::new(thresholds(pressure)), last: None };
-        Self { memory: Mutex::new(memory), process: Mutex::new(None) }
+        let memory = Memory {
+            reader: RamReader::new(),
+            judge: Judge::new(thresholds(pressure)),
+            last: None,
+        };
+        Self {
+            memory: Mutex::new(memory),
+            process: Mutex::new(None),
+        }
     }
 
     /// Judges by other thresholds from now on.
@@ -41,25 +47,38 @@ impl Gateway {
     pub(super) fn read_memory(&self) {
         let at = self.owner.clock().at();
         let mut memory = lock(&self.readings.memory);
-        let Memory { reader, judge, last } = &mut *memory;
+        let Memory {
+            reader,
+            judge,
+            last,
+        } = &mut *memory;
         let verdict = judge.read(reader.read(), at);
         let changed = last.as_ref().is_none_or(|last| last.level != verdict.level);
         let (level, cause) = (verdict.level, verdict.cause.clone());
         *last = Some(verdict);
         drop(memory);
         if changed {
-            tracing::info!(level = level.name(), cause = cause.as_deref(), "memory pressure");
+            tracing::info!(
+                level = level.name(),
+                cause = cause.as_deref(),
+                "memory pressure"
+            );
             self.owner.feed(Event::Pressure { level, cause });
         }
     }
 
     pub(super) fn pressure_level(&self) -> Level {
-        lock(&self.readings.memory).last.as_ref().map_or(Level::Normal, |last| last.level)
+        lock(&self.readings.memory)
+            .last
+            .as_ref()
+            .map_or(Level::Normal, |last| last.level)
     }
 
     pub(super) fn shown_pressure(&self) -> snapshot::Pressure {
         let memory = lock(&self.readings.memory);
-        let Some(last) = &memory.last else { return snapshot::Pressure::default() };
+        let Some(last) = &memory.last else {
+            return snapshot::Pressure::default();
+        };
         snapshot::Pressure {
             level: match last.level {
                 Level::Normal => snapshot::Level::Normal,
@@ -98,12 +117,16 @@ impl Gateway {
     }
 
     pub(super) fn process_pid(&self) -> Option<u32> {
-        lock(&self.readings.process).as_ref().map(|process| process.pid)
+        lock(&self.readings.process)
+            .as_ref()
+            .map(|process| process.pid)
     }
 
     /// Whether a process that was known is gone.
     pub(super) async fn process_vanished(&self) -> bool {
-        let Some(known) = lock(&self.readings.process).clone() else { return false };
+        let Some(known) = lock(&self.readings.process).clone() else {
+            return false;
+        };
         let look = move || process::again(&known).is_none();
         tokio::task::spawn_blocking(look).await.unwrap_or(false)
     }
@@ -116,11 +139,13 @@ impl Gateway {
     }
 
     pub(super) fn shown_process(&self) -> Option<snapshot::Process> {
-        lock(&self.readings.process).as_ref().map(|process| snapshot::Process {
-            pid: process.pid,
-            name: process.name.clone(),
-            resident: process.resident,
-        })
+        lock(&self.readings.process)
+            .as_ref()
+            .map(|process| snapshot::Process {
+                pid: process.pid,
+                name: process.name.clone(),
+                resident: process.resident,
+            })
     }
 }
 

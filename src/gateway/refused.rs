@@ -24,10 +24,16 @@ impl Refused {
             _ => return,
         };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = seen.iter().position(|one| one.kind == kind && one.value == *value);
+        let known = seen
+            .iter()
+            .position(|one| one.kind == kind && one.value == *value);
         let mut one = match known {
             Some(place) => seen.remove(place),
-            None => RefusedOrigin { kind, value: value.clone(), ..RefusedOrigin::default() },
+            None => RefusedOrigin {
+                kind,
+                value: value.clone(),
+                ..RefusedOrigin::default()
+            },
         };
         one.count += 1;
         one.last_ms = now_ms;
@@ -37,6 +43,9 @@ impl Refused {
 
     /// The list, latest first.
     pub fn shown(&self) -> Vec<RefusedOrigin> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }

@@ -30,7 +30,10 @@ fn reload(gateway: &Gateway) {
         Ok(after) => after,
         Err(error) => {
             tracing::warn!(%error, "the configuration is invalid; nothing was changed");
-            gateway.notice("configuration_invalid", &format!("The configuration is invalid, so nothing was changed. {error}"));
+            gateway.notice(
+                "configuration_invalid",
+                &format!("The configuration is invalid, so nothing was changed. {error}"),
+            );
             return;
         }
     };
@@ -39,13 +42,22 @@ fn reload(gateway: &Gateway) {
         return;
     }
     if after.settings.listen != before.settings.listen {
-        gateway.notice("restart_needed", "A changed listen takes effect when OneSlot is started again");
+        gateway.notice(
+            "restart_needed",
+            "A changed listen takes effect when OneSlot is started again",
+        );
     }
     let settings = Arc::new(after.settings.clone());
     let moved = settings.upstream != before.settings.upstream
         || settings.timeouts.connect != before.settings.timeouts.connect;
-    *gateway.loaded.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
-    *gateway.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&settings);
+    *gateway
+        .loaded
+        .write()
+        .unwrap_or_else(PoisonError::into_inner) = Arc::new(after);
+    *gateway
+        .settings
+        .write()
+        .unwrap_or_else(PoisonError::into_inner) = Arc::clone(&settings);
     gateway.owner.feed(Event::Rules(Box::new(rules(&settings))));
     if settings.pressure != before.settings.pressure {
         gateway.readings.rejudge(&settings.pressure);

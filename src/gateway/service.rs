@@ -15,12 +15,12 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
 
-use crate::accept::guarded::Limits;
+use crate::accept::limits::Limits;
 use crate::accept::{Accepted, Answered, Form, caught};
 use crate::admit::gate::{Gates, Visitor, body_type};
 use crate::admit::headers::{Credential, upward};
 use crate::admit::keys::{self, Demand, Key};
-use crate::admit::route::{self, Admin, Needs, Own, Route, Routed};
+use crate::admit::route::{self, Admin, Needs, Route, Routed};
 use crate::admit::{caller, cors};
 use crate::config::Settings;
 use crate::exchange::{self, Call};
@@ -68,13 +68,19 @@ pub(super) fn answer(gateway: Arc<Gateway>, accepted: Accepted) -> Answer {
         let visitor = super::lock(&visitor).take();
         dress(response.headers_mut(), id, visitor.as_ref());
         if turn.refusal().is_some() {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let is_events = response
             .headers()
             .get(CONTENT_TYPE)
             .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
-        let form = if is_events { Form::Events } else { Form::Opaque };
+        let form = if is_events {
+            Form::Events
+        } else {
+            Form::Opaque
+        };
         response.map(|body| Answered::new(body, form, answering))
     })
 }
@@ -115,7 +121,9 @@ async fn respond(
     let is_local = !accepted.local.ip().to_canonical().is_loopback()
         || accepted.peer.ip().to_canonical().is_loopback();
     if !is_local {
-        return Err(Refusal::ForbiddenHost { host: "a peer from elsewhere".to_owned() });
+        return Err(Refusal::ForbiddenHost {
+            host: "a peer from elsewhere".to_owned(),
+        });
     }
     let gated = gates(&gateway, &settings, &parts, accepted.local.port());
     let (visitor, routed, app) = match gated {
@@ -127,7 +135,16 @@ async fn respond(
         }
     };
     *super::lock(&seen) = Some(visitor.clone());
-    let passed = Passed { id, app, routed, parts, body, visitor, arrived, settings };
+    let passed = Passed {
+        id,
+        app,
+        routed,
+        parts,
+        body,
+        visitor,
+        arrived,
+        settings,
+    };
     let turn = accepted.turn;
     match passed.routed.route.clone() {
         Route::Chat => chat(gateway, passed, &turn).await,
@@ -152,10 +169,15 @@ fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, port: u16) -> Ga
     };
     gate.host(&parts.headers).map_err(bare)?;
     let path = parts.uri.path();
-    let visitor = gate.visitor(&parts.headers, route::area(path)).map_err(bare)?;
+    let visitor = gate
+        .visitor(&parts.headers, route::area(path))
+        .map_err(bare)?;
     let told = |refusal| (refusal, Some(visitor.clone()));
-    let admin =
-        if settings.access.allow_admin { Admin::Relayed } else { Admin::Blocked };
+    let admin = if settings.access.allow_admin {
+        Admin::Relayed
+    } else {
+        Admin::Blocked
+    };
     // A key is asked for before anything is told about routes, so that who has none learns none.
     let keys = own_keys(settings);
     let is_open = path == "/healthz" || parts.method == Method::OPTIONS;
@@ -164,8 +186,7 @@ fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, port: u16) -> Ga
         Err(_) if is_open => None,
         Err(refusal) => return Err(told(refusal)),
     };
-    let routed =
-        route::resolve(&parts.method, path, parts.uri.query(), admin).map_err(told)?;
+    let routed = route::resolve(&parts.method, path, parts.uri.query(), admin).map_err(told)?;
     if let Route::Own(own) = &routed.route
         && own.needs() == Needs::Token
         && !has_token(gateway, &parts.headers)
@@ -180,7 +201,10 @@ fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, port: u16) -> Ga
         .and_then(|value| value.parse::<u64>().ok());
     if announced.is_some_and(|length| length > settings.access.max_body_bytes) {
         let limit = settings.access.max_body_bytes;
-        return Err(told(Refusal::TooLarge { part: Part::Body, limit }));
+        return Err(told(Refusal::TooLarge {
+            part: Part::Body,
+            limit,
+        }));
     }
     let name = caller::name(
         routed.app.as_deref(),
@@ -199,8 +223,11 @@ fn authorize(
     if has_token(gateway, &parts.headers) {
         return Ok(None);
     }
-    let demand =
-        if settings.access.require_key { Demand::Required } else { Demand::Optional };
+    let demand = if settings.access.require_key {
+        Demand::Required
+    } else {
+        Demand::Optional
+    };
     keys::authorize(&parts.headers, keys, demand).map(|name| name.map(str::to_owned))
 }
 
@@ -209,7 +236,10 @@ fn own_keys(settings: &Settings) -> Vec<Key> {
         .access
         .keys
         .iter()
-        .map(|key| Key { name: key.name.clone(), sha256: key.sha256 })
+        .map(|key| Key {
+            name: key.name.clone(),
+            sha256: key.sha256,
+        })
         .collect()
 }
 
@@ -231,7 +261,14 @@ async fn chat(
         return Err(refusal);
     }
     let upward = upward_headers(&passed)?;
-    let Passed { id, app, body, arrived, settings, .. } = passed;
+    let Passed {
+        id,
+        app,
+        body,
+        arrived,
+        settings,
+        ..
+    } = passed;
     let body = match read_body(body, &settings, turn).await {
         Ok(body) => body,
         Err(refusal) => {
@@ -239,7 +276,14 @@ async fn chat(
             return Err(refusal);
         }
     };
-    let call = Call { gateway, id, app, upward, arrived, path: "/v1/chat/completions" };
+    let call = Call {
+        gateway,
+        id,
+        app,
+        upward,
+        arrived,
+        path: "/v1/chat/completions",
+    };
     exchange::chat(call, body).await
 }
 
@@ -271,14 +315,21 @@ pub(super) async fn read_body(
     loop {
         let frame = match timeout(settings.timeouts.body_idle, body.frame()).await {
             Ok(frame) => frame,
-            Err(_) => return Err(bad_body("The body stopped coming: send it without long pauses")),
+            Err(_) => {
+                return Err(bad_body(
+                    "The body stopped coming: send it without long pauses",
+                ));
+            }
         };
         match frame {
             None => return Ok(read.freeze()),
             Some(Ok(frame)) => {
                 if let Some(bytes) = frame.data_ref() {
                     if read.len() + bytes.len() > limit {
-                        return Err(Refusal::TooLarge { part: Part::Body, limit: limit as u64 });
+                        return Err(Refusal::TooLarge {
+                            part: Part::Body,
+                            limit: limit as u64,
+                        });
                     }
                     read.extend_from_slice(bytes);
                 }
@@ -293,7 +344,10 @@ pub(super) async fn read_body(
 }
 
 fn bad_body(message: &str) -> Refusal {
-    Refusal::BadRequest { message: message.to_owned(), param: None }
+    Refusal::BadRequest {
+        message: message.to_owned(),
+        param: None,
+    }
 }
 
 fn preflight(passed: &Passed, methods: &'static str) -> Response<ResponseBody> {
@@ -301,7 +355,9 @@ fn preflight(passed: &Passed, methods: &'static str) -> Response<ResponseBody> {
     *response.status_mut() = StatusCode::NO_CONTENT;
     *response.headers_mut() =
         cors::preflight_headers(&passed.visitor, methods, &passed.parts.headers);
-    response.headers_mut().insert(http::header::ALLOW, HeaderValue::from_static(methods));
+    response
+        .headers_mut()
+        .insert(http::header::ALLOW, HeaderValue::from_static(methods));
     response
 }
 

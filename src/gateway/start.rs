@@ -34,34 +34,40 @@ use super::{Gateway, background, reload, rules, service};
 /// What a gateway is made of.
 pub struct Options {
     /// The settings and where they came from.
-    pub loaded: Loaded,
+    pub settings: Loaded,
     /// Where state is kept.
     pub state: StateDir,
     /// The right to serve with that state.
     pub lock: Lock,
-    /// A real model server, or the built-in simulated one.
-    pub serve: Serve,
+    /// What is behind the gateway.
+    pub demo: Upstream,
 }
 
-/// What is served.
+/// What is behind the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Serve {
-    /// The configured upstream.
-    Upstream,
-    /// The built-in demo, which says so in every answer.
+pub enum Upstream {
+    /// A model server.
+    Real,
+    /// The built-in simulated model, which says so in every answer.
     Demo,
 }
 
 /// Why a gateway did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address is taken, reserved or not ours.
-    #[error("cannot listen on {address}{}", holder.as_ref().map(|who| format!(": {who} holds it")).unwrap_or_default())]
+    /// Another program holds the port.
+    #[error("{address} is held by {}", by.as_deref().unwrap_or("another program"))]
+    PortHeld {
+        /// The address.
+        address: SocketAddr,
+        /// The other program, where the system tells.
+        by: Option<String>,
+    },
+    /// The address could not be bound for another reason: reserved, or not this machine's.
+    #[error("cannot listen on {address}")]
     Bind {
         /// The address.
         address: SocketAddr,
-        /// The program that holds it, if it can be told.
-        holder: Option<String>,
         /// What the system said.
         #[source]
         source: io::Error,
@@ -70,7 +76,9 @@ pub enum StartError {
     #[error("listen names no address")]
     NoAddress,
     /// Beyond loopback without a key.
-    #[error("{address} can be reached from other machines, so a key is required: run `oneslotd key add NAME` and set access.require_key = true, or listen on 127.0.0.1")]
+    #[error(
+        "{address} can be reached from other machines, so a key is required: run `oneslotd key add NAME` and set access.require_key = true, or listen on 127.0.0.1"
+    )]
     Exposed {
         /// The address.
         address: SocketAddr,
@@ -111,18 +119,25 @@ pub struct Running {
 /// # Errors
 /// Whatever keeps it from serving; nothing is left running then.
 pub async fn start(options: Options) -> Result<Running, StartError> {
-    let Options { mut loaded, state, mut lock, serve } = options;
+    let Options {
+        settings: mut loaded,
+        state,
+        mut lock,
+        demo,
+    } = options;
     let (listeners, notices) = listen(&loaded.settings.listen).await?;
-    let addresses: Vec<SocketAddr> =
-        listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    let addresses: Vec<SocketAddr> = listeners
+        .iter()
+        .filter_map(|listener| listener.local_addr().ok())
+        .collect();
     if let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback())
         && !(loaded.settings.access.require_key && !loaded.settings.access.keys.is_empty())
     {
         return Err(StartError::Exposed { address: *address });
     }
-    let demo = match serve {
-        Serve::Upstream => None,
-        Serve::Demo => Some(demo(&mut loaded).await?),
+    let demo = match demo {
+        Upstream::Real => None,
+        Upstream::Demo => Some(start_demo(&mut loaded).await?),
     };
     if let BaseUrl::At(root) = &loaded.settings.upstream.base_url
         && root.leads_to(&addresses).await
@@ -165,8 +180,13 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         gateway.notice("configuration", &notice.to_string());
     }
     gateway.relink(&settings).map_err(StartError::Link)?;
-    lock.publish(addresses.iter().map(|address| format!("http://{address}")).collect())
-        .map_err(StartError::State)?;
+    lock.publish(
+        addresses
+            .iter()
+            .map(|address| format!("http://{address}"))
+            .collect(),
+    )
+    .map_err(StartError::State)?;
     let (closing, closed) = watch::channel(false);
     let permits = Arc::new(Semaphore::new(settings.access.max_connections));
     let mut doors = JoinSet::new();
@@ -180,7 +200,15 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     beside.spawn(reload::watch(Arc::clone(&gateway)));
     let ticking = gateway.owner.clone();
     beside.spawn(async move { ticking.run().await });
-    Ok(Running { gateway, addresses, closing, doors, beside, lock, _demo: demo })
+    Ok(Running {
+        gateway,
+        addresses,
+        closing,
+        doors,
+        beside,
+        lock,
+        _demo: demo,
+    })
 }
 
 impl Running {
@@ -232,7 +260,7 @@ fn door(
     })
 }
 
-async fn demo(loaded: &mut Loaded) -> Result<Demo, StartError> {
+async fn start_demo(loaded: &mut Loaded) -> Result<Demo, StartError> {
     let demo = crate::demo::start().await.map_err(StartError::Demo)?;
     let root = Root::parse(&demo.base_url).map_err(StartError::DemoUrl)?;
     loaded.settings.upstream.base_url = BaseUrl::At(root);
@@ -260,14 +288,17 @@ async fn listen(
                 port = port.or(listener.local_addr().ok().map(|bound| bound.port()));
                 listeners.push(listener);
             }
-            Err(source) if address == first => {
-                return Err(StartError::Bind { address, holder: holder(address).await, source });
-            }
+            Err(source) if address == first => return Err(unbound(address, source).await),
             Err(error) if is_no_family(&error) => {
-                notices.push(("one_family", format!("Not listening on {address}: this machine has no such addresses")));
+                notices.push((
+                    "one_family",
+                    format!("Not listening on {address}: this machine has no such addresses"),
+                ));
             }
             Err(_) => {
-                let who = holder(address).await.unwrap_or_else(|| "another program".to_owned());
+                let who = holder(address)
+                    .await
+                    .unwrap_or_else(|| "another program".to_owned());
                 notices.push(("foreign_listener", format!("{who} listens on {address}: clients that say localhost may reach it instead of OneSlot. Use {first} in their base URL")));
             }
         }
@@ -277,8 +308,11 @@ async fn listen(
 
 /// `SO_REUSEADDR` on Unix only, so that a restart does not wait; never a shared port.
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket =
-        if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
@@ -291,8 +325,21 @@ fn is_no_family(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(97)
 }
 
+async fn unbound(address: SocketAddr, source: io::Error) -> StartError {
+    if source.kind() == io::ErrorKind::AddrInUse {
+        return StartError::PortHeld {
+            address,
+            by: holder(address).await,
+        };
+    }
+    StartError::Bind { address, source }
+}
+
 async fn holder(address: SocketAddr) -> Option<String> {
-    tokio::task::spawn_blocking(move || process::who_holds(address)).await.ok().flatten()
+    tokio::task::spawn_blocking(move || process::who_holds(address))
+        .await
+        .ok()
+        .flatten()
 }
 
 /// The upper half differs from run to run, so that ids in a log do not repeat.

@@ -53,7 +53,7 @@ impl Gateway {
             let identity = link.upstream.known();
             shown.upstream = snapshot::Upstream {
                 base_url: Some(link.upstream.root().to_string()),
-                kind: identity.as_ref().map(|identity| identity.kind.name().to_owned()),
+                kind: identity.as_ref().map(|identity| identity.kind.to_string()),
                 model: identity.and_then(|identity| identity.models.into_iter().next()),
                 process: self.shown_process(),
                 wants_key: self.owner.look(|desk, _, _| desk.health().wants_key()),
@@ -98,7 +98,9 @@ fn item(ticket: &Ticket, position: u64, seats: &HashMap<RequestId, Seat>, now: N
         Some(Phase::Answering) => snapshot::Phase::Answer,
         Some(Phase::Waiting | Phase::Checking) | None => snapshot::Phase::Waiting,
     };
-    let tokens = meter.map(|meter| meter.chunks()).filter(|chunks| *chunks > 0);
+    let tokens = meter
+        .map(|meter| meter.chunks())
+        .filter(|chunks| *chunks > 0);
     let rate = meter.and_then(|meter| meter.rate());
     Item {
         id: ticket.id.to_string(),
@@ -153,12 +155,17 @@ fn face(desk: &Desk, seats: &HashMap<RequestId, Seat>, now: Now) -> Face {
     match desk.health().state() {
         State::Unknown => return Face::Starting,
         State::Loading { .. } => return Face::Loading,
-        State::Down { outage: Outage::NoneFound, .. } => return Face::NoServer,
+        State::Down {
+            outage: Outage::NoneFound,
+            ..
+        } => return Face::NoServer,
         State::Down { until, .. } if until > now.at => return Face::Cooling,
         State::Down { .. } => return Face::Down,
         State::Ready => {}
     }
-    let loads = seats.values().any(|seat| seat.meter.phase() == Phase::Loading);
+    let loads = seats
+        .values()
+        .any(|seat| seat.meter.phase() == Phase::Loading);
     let waiting = !desk.line().is_empty();
     if loads {
         Face::Loading

@@ -82,14 +82,23 @@ pub async fn hold(
     let mut held = BytesMut::new();
     loop {
         match body.frame().await {
-            None => return Ok(Held::Whole { bytes: held.freeze(), connection }),
+            None => {
+                return Ok(Held::Whole {
+                    bytes: held.freeze(),
+                    connection,
+                });
+            }
             Some(Err(error)) => return Err(outage_of(&error)),
             Some(Ok(frame)) => {
                 if let Some(bytes) = frame.data_ref() {
                     held.extend_from_slice(bytes);
                 }
                 if held.len() > limit {
-                    return Ok(Held::Flowing { bytes: held.freeze(), rest: body, connection });
+                    return Ok(Held::Flowing {
+                        bytes: held.freeze(),
+                        rest: body,
+                        connection,
+                    });
                 }
             }
         }
