@@ -152,6 +152,15 @@ impl Health {
         self.state = State::Down { outage, until };
     }
 
+    /// The cooldown that a failure now would start.
+    pub fn next_cooldown(&self, pressure: Level, backoff: Backoff) -> Duration {
+        cooldown(
+            self.consecutive_failures.saturating_add(1),
+            pressure,
+            backoff,
+        )
+    }
+
     /// down => down, its cooldown over: a person asked, or a new process listens.
     pub fn end_cooldown(&mut self, now: Duration) {
         if let State::Down { outage, until } = self.state {

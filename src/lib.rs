@@ -29,6 +29,7 @@ pub mod record;
 
 // What holds the stages together.
 pub mod desk;
+pub mod exchange;
 pub mod gateway;
 pub mod demo;
 pub mod doctor;

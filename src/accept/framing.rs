@@ -260,5 +260,4 @@ fn skip(left: u64, bytes: &[u8]) -> (usize, u64) {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

@@ -14,50 +14,15 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep};
 
+use super::clock::Stopwatch;
 use super::framing::{BodyEnd, Rest};
-use super::head::{self, HeadLimits, Progress};
+use super::head::{self, Progress};
+use super::limits::Limits;
 use super::turn::Turn;
-use crate::refusal::Refusal;
-
-/// What one connection may use up, in bytes and time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Sizes of a request head.
-    pub head: HeadLimits,
-    /// Bytes kept behind a request until its answer is out; more of them fail the connection.
-    pub kept: usize,
-    /// From a head's first byte (of the first head: from accept) to its end.
-    pub head_within: Duration,
-    /// From the end of an answer to the first byte of the next request.
-    pub idle: Duration,
-    /// Between two pieces of a body, while it is being read.
-    pub body_idle: Duration,
-    /// For how long the client may take no byte of an answer.
-    pub write_idle: Duration,
-    /// After an answer that left request bytes unread: how long they are read and thrown away.
-    /// Closing at once would reset the connection, and the client might lose the answer.
-    pub linger: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            head: HeadLimits::default(),
-            kept: 64 * 1024,
-            head_within: Duration::from_secs(10),
-            idle: Duration::from_secs(60),
-            body_idle: Duration::from_secs(30),
-            write_idle: Duration::from_secs(60),
-            linger: Duration::from_secs(1),
-        }
-    }
-}
 
 /// A client's connection, guarded. Give it to the HTTP library in the socket's place.
 #[derive(Debug)]
@@ -101,13 +66,6 @@ enum Step {
     Again,
     /// The library has what there is: bytes, or the end of the connection.
     Done,
-}
-
-/// A limit that runs while something is awaited.
-#[derive(Debug, Default)]
-struct Stopwatch {
-    sleep: Option<Pin<Box<Sleep>>>,
-    running: bool,
 }
 
 /// What the library gets in place of a refused request.
@@ -180,10 +138,7 @@ impl<S> Guarded<S> {
 
     /// Fails the request in the middle of its body; the service finds the reason in [`Turn`].
     fn break_off(&mut self, what: String) -> io::Error {
-        self.turn.refuse(Refusal::BadRequest {
-            message: format!("The request was refused: {what}"),
-            param: None,
-        });
+        self.turn.refuse(head::bad(&what));
         self.raw.clear();
         self.stage = Stage::Discarding;
         io::Error::new(io::ErrorKind::InvalidData, what)
@@ -406,44 +361,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         // A reset ends the wait as well as a polite close.
         this.poll_discard(cx, &mut ReadBuf::new(&mut scratch))
             .map(|_end| Ok(()))
-    }
-}
-
-impl Stopwatch {
-    fn stop(&mut self) {
-        self.running = false;
-    }
-
-    /// Starts on its first call after a stop; ready when `limit` has passed since.
-    fn poll_over(&mut self, cx: &mut Context<'_>, limit: Duration) -> Poll<()> {
-        let ends = Instant::now() + limit;
-        let sleep = self
-            .sleep
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(ends)));
-        if !self.running {
-            sleep.as_mut().reset(ends);
-            self.running = true;
-        }
-        sleep.as_mut().poll(cx)
-    }
-
-    /// Runs while `progress` is pending and turns into an error when `limit` has passed.
-    fn watch<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        limit: Duration,
-        progress: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if progress.is_ready() {
-            self.stop();
-            return progress;
-        }
-        self.poll_over(cx, limit).map(|()| {
-            Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                "the client reads nothing",
-            ))
-        })
     }
 }
 

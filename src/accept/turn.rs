@@ -105,3 +105,36 @@ impl Drop for Answering {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_answered(turn: &Turn) -> bool {
+        turn.poll_answered(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    }
+
+    #[test]
+    fn a_turn_ends_when_its_answer_is_dropped() {
+        let turn = Turn::new();
+        turn.begin();
+        let answering = turn.answering();
+        assert!(!is_answered(&turn), "the answer is on its way");
+        drop(answering);
+        assert!(is_answered(&turn));
+        turn.begin();
+        assert!(!is_answered(&turn), "the next request has its own turn");
+    }
+
+    #[test]
+    fn an_answer_that_is_dropped_late_ends_no_other_turn() {
+        let turn = Turn::new();
+        turn.begin();
+        let (first, second) = (turn.answering(), turn.answering());
+        drop(first);
+        turn.begin();
+        drop(second);
+        assert!(!is_answered(&turn), "it belonged to the request before");
+    }
+}

@@ -10,11 +10,7 @@
 mod terms;
 
 #[cfg(test)]
-#[expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
 
 use serde::{Deserialize, Serialize};

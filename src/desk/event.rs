@@ -170,7 +170,7 @@ pub enum Action {
 }
 
 /// What was true at the moment of a grant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Grant {
     /// How many wait behind it.
     pub waiting: usize,

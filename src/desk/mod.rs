@@ -211,6 +211,11 @@ impl Desk {
         &self.rules
     }
 
+    /// The cooldown that a failure now would start.
+    pub fn next_cooldown(&self) -> Duration {
+        self.health.next_cooldown(self.pressure, self.rules.backoff)
+    }
+
     /// Whether a probe is under way.
     pub fn is_probing(&self) -> bool {
         self.probe != Probe::None

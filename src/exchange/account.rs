@@ -6,13 +6,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::clock::Clock;
+use tokio::sync::watch;
+
 use crate::desk::{Ending, Lease};
+use crate::gateway::Gateway;
 use crate::record::meter::{Meter, Phase};
 use crate::record::{self, Open};
-use crate::refusal::{Outage, Refusal};
+use crate::refusal::{Cut, Fault, Outage, Refusal};
 use crate::relay::observe::{Observed, ObservedError};
 use crate::upstream;
+use crate::window::{self, Certainty};
 
 /// The lease, the record in the making, and the numbers shown meanwhile.
 pub struct Account {
@@ -20,13 +23,44 @@ pub struct Account {
     pub open: Option<Open>,
     lease: Option<Lease>,
     meter: Arc<Meter>,
-    clock: Clock,
+    gateway: Arc<Gateway>,
+    /// What the prompt was counted as, to notice a server that cuts silently.
+    expected: Option<(u64, Certainty)>,
 }
 
 impl Account {
     /// An account without a slot yet.
-    pub fn new(open: Open, meter: Arc<Meter>, clock: Clock) -> Self {
-        Self { open: Some(open), lease: None, meter, clock }
+    pub fn new(open: Open, meter: Arc<Meter>, gateway: Arc<Gateway>) -> Self {
+        Self {
+            open: Some(open),
+            lease: None,
+            meter,
+            gateway,
+            expected: None,
+        }
+    }
+
+    /// Everything that is owed, for a body that outlives this stage.
+    pub fn hand_over(&mut self) -> Self {
+        Self {
+            open: self.open.take(),
+            lease: self.lease.take(),
+            meter: Arc::clone(&self.meter),
+            gateway: Arc::clone(&self.gateway),
+            expected: self.expected,
+        }
+    }
+
+    /// Notes what the prompt was counted as.
+    pub fn expect(&mut self, tokens: u64, certainty: Certainty) {
+        self.expected = Some((tokens, certainty));
+    }
+
+    /// Tells when the request is to be cut.
+    pub fn stop_signal(&self) -> watch::Receiver<Option<Cut>> {
+        self.lease
+            .as_ref()
+            .map_or_else(|| watch::channel(None).1, Lease::stop_signal)
     }
 
     /// Takes the lease in.
@@ -63,7 +97,7 @@ impl Account {
 
     /// Shows that `pieces` of the answer have come.
     pub fn answered(&self, pieces: u64) {
-        self.meter.answered(pieces, self.clock.at());
+        self.meter.answered(pieces, self.gateway.owner.clock().at());
     }
 
     /// The whole answer came.
@@ -79,10 +113,10 @@ impl Account {
     pub fn failed_inside(&mut self, error: &ObservedError, observed: &Observed) {
         let refusal = Refusal::Upstream(error.to_upstream_error());
         let ending = match refusal.fault() {
-            crate::refusal::Fault::Client => Ending::Answered,
-            crate::refusal::Fault::Upstream
-            | crate::refusal::Fault::Capacity
-            | crate::refusal::Fault::Gateway => Ending::Failed(Outage::ServerError),
+            Fault::Client => Ending::Answered,
+            Fault::Upstream | Fault::Capacity | Fault::Gateway => {
+                Ending::Failed(Outage::ServerError)
+            }
         };
         self.cut(&refusal, ending, observed);
     }
@@ -115,7 +149,12 @@ impl Account {
     fn release(&mut self, ending: Ending) {
         if let Some(lease) = self.lease.take() {
             if let Some(open) = &mut self.open {
-                open.infer_ms = Some(ms(self.clock.at().saturating_sub(lease.since())));
+                open.infer_ms = Some(ms(self
+                    .gateway
+                    .owner
+                    .clock()
+                    .at()
+                    .saturating_sub(lease.since())));
             }
             lease.finish(ending);
         }
@@ -123,20 +162,25 @@ impl Account {
 
     fn note(&mut self, observed: &Observed) {
         let Some(open) = &mut self.open else { return };
+        if observed.reasoning {
+            self.gateway.note_reasoning(open.model.as_deref());
+        }
         if let Some(usage) = observed.usage {
             open.prompt_tokens = usage.prompt_tokens;
             open.completion_tokens = usage.completion_tokens;
+            if let (Some((counted, certainty)), Some(reported)) =
+                (self.expected, usage.prompt_tokens)
+                && window::cut_silently(counted, 0, certainty, reported)
+            {
+                self.gateway.note_silent_cut(counted, reported);
+            }
         }
         open.finish = observed.finish.map(|finish| Cow::Borrowed(finish.as_str()));
     }
 }
 
 /// How a refused dispatch ended for the desk, from the upstream's own error.
-pub fn ending_of(
-    kind: Option<upstream::Kind>,
-    status: http::StatusCode,
-    body: &[u8],
-) -> Ending {
+pub fn ending_of(kind: Option<upstream::Kind>, status: http::StatusCode, body: &[u8]) -> Ending {
     if !status.is_server_error() {
         return Ending::Answered;
     }

@@ -70,7 +70,10 @@ pub(super) async fn dispatch(
     let settings = call.gateway.settings();
     let Some(link) = call.gateway.link() else {
         let retry_in = call.gateway.cooldown_left();
-        let refusal = Refusal::Unavailable { outage: Outage::NoneFound, retry_in };
+        let refusal = Refusal::Unavailable {
+            outage: Outage::NoneFound,
+            retry_in,
+        };
         account.refuse(&refusal, Ending::Failed(Outage::NoneFound));
         return Err(refusal);
     };
@@ -79,7 +82,16 @@ pub(super) async fn dispatch(
         open.wait_ms = Some(wait_ms);
     }
     let load = Load::NotSeen;
-    let dispatch = Dispatch { call, chat, account, counts, settings, link, load, wait_ms };
+    let dispatch = Dispatch {
+        call,
+        chat,
+        account,
+        counts,
+        settings,
+        link,
+        load,
+        wait_ms,
+    };
     dispatch.run().await
 }
 
@@ -134,11 +146,15 @@ impl Dispatch {
         (self.settings.access.block_remote_models
             && self.link.upstream.known_kind() == Some(Kind::Ollama)
             && runs_elsewhere(model))
-        .then(|| Refusal::RemoteModelBlocked { model: model.to_owned() })
+        .then(|| Refusal::RemoteModelBlocked {
+            model: model.to_owned(),
+        })
     }
 
     fn model(&self) -> Option<&str> {
-        self.chat.model().or(self.settings.upstream.model.as_deref())
+        self.chat
+            .model()
+            .or(self.settings.upstream.model.as_deref())
     }
 
     /// What the fit goes by. On Ollama a model that is not loaded is loaded first, since it would
@@ -157,10 +173,16 @@ impl Dispatch {
                 Some(Kind::Ollama | Kind::LmStudio | Kind::LlamaCpp | Kind::Plain) | None => {}
             }
         }
-        let grant = self.account.lease().map(|lease| lease.grant()).unwrap_or_default();
+        let grant = self
+            .account
+            .lease()
+            .map(|lease| lease.grant())
+            .unwrap_or_default();
         let kind = self.link.upstream.known_kind();
         let (gateway, settings) = (&self.call.gateway, &self.settings);
-        Ok(Conditions::of(gateway, settings, &self.chat, window, kind, grant))
+        Ok(Conditions::of(
+            gateway, settings, &self.chat, window, kind, grant,
+        ))
     }
 
     async fn preload(&mut self) -> Result<(), Refusal> {
@@ -171,10 +193,19 @@ impl Dispatch {
             #[serde(borrow, default)]
             keep_alive: Option<&'a RawValue>,
         }
-        let Some(model) = self.model().map(str::to_owned) else { return Ok(()) };
+        let Some(model) = self.model().map(str::to_owned) else {
+            return Ok(());
+        };
         let raw = self.chat.raw().clone();
-        let own = serde_json::from_slice(&raw).unwrap_or(Own { options: None, keep_alive: None });
-        let request = Preload { model: &model, options: own.options, keep_alive: own.keep_alive };
+        let own = serde_json::from_slice(&raw).unwrap_or(Own {
+            options: None,
+            keep_alive: None,
+        });
+        let request = Preload {
+            model: &model,
+            options: own.options,
+            keep_alive: own.keep_alive,
+        };
         self.account.enter(Phase::Loading);
         let budget = self.settings.timeouts.loading;
         let mut stop = self.stop_signal();
@@ -190,7 +221,7 @@ impl Dispatch {
             loaded = self.link.upstream.preload(request, budget) => loaded,
         };
         let (refusal, ending) = match loaded {
-            Ok(()) | Err(PreloadError::NotOllama) => {
+            Ok(()) | Err(PreloadError::NotOllama | PreloadError::Elsewhere) => {
                 if let Some(lease) = self.account.lease() {
                     lease.alive();
                     lease.unsent();
@@ -200,7 +231,10 @@ impl Dispatch {
             Err(PreloadError::Budget(waited)) => (Refusal::Loading { waited }, Ending::Abandoned),
             Err(PreloadError::Reach(outage)) => {
                 let retry_in = self.settings.health.cooldown;
-                (Refusal::Unavailable { outage, retry_in }, Ending::Died(outage))
+                (
+                    Refusal::Unavailable { outage, retry_in },
+                    Ending::Died(outage),
+                )
             }
             Err(PreloadError::Answer(error)) => {
                 let ending = if error.status.is_server_error() {
@@ -228,8 +262,15 @@ impl Dispatch {
         let streams = self.chat.is_stream();
         let first = async {
             let sent = link.sender.send(&outgoing).await?;
-            first_bytes(sent, if streams { Hold::FirstBytes } else { Hold::Whole(self.hold_bytes()) })
-                .await
+            first_bytes(
+                sent,
+                if streams {
+                    Hold::FirstBytes
+                } else {
+                    Hold::Whole(self.hold_bytes())
+                },
+            )
+            .await
         };
         let first = match patience.wait(first).await {
             Ok(Ok(first)) => first,
@@ -241,10 +282,17 @@ impl Dispatch {
         };
         self.load = Load::NotSeen;
         match first {
-            First::Refused { status, headers, body } => self.judge_error(status, &headers, &body),
-            First::Stream { head, bytes, rest, connection } => {
-                self.stream(head, bytes, rest, connection, &told)
-            }
+            First::Refused {
+                status,
+                headers,
+                body,
+            } => self.judge_error(status, &headers, &body),
+            First::Stream {
+                head,
+                bytes,
+                rest,
+                connection,
+            } => self.stream(head, bytes, rest, connection, &told),
             First::Whole { status, head, held } => self.whole(status, head, held, &told),
         }
     }
@@ -304,7 +352,11 @@ impl Dispatch {
         {
             let prompt = said.prompt.or(error.prompt_tokens);
             let window = said.window.or(error.window);
-            return Try::TooLong(Overflow { prompt, window });
+            return Try::TooLong(Overflow {
+                prompt,
+                window,
+                excess: said.excess,
+            });
         }
         self.account.first_byte();
         self.account.answered(observer.observed().content_chunks);
@@ -330,7 +382,11 @@ impl Dispatch {
             }),
         };
         let relay = Box::new(StreamRelay::new(parts));
-        Try::Answered(Answer::Stream { head, relay, remark: told.remark() })
+        Try::Answered(Answer::Stream {
+            head,
+            relay,
+            remark: told.remark(),
+        })
     }
 
     fn whole(&mut self, status: StatusCode, head: HeaderMap, held: Held, told: &Told) -> Try {
@@ -365,7 +421,11 @@ impl Dispatch {
                     }
                 }
             }
-            Held::Flowing { bytes, rest, connection } => {
+            Held::Flowing {
+                bytes,
+                rest,
+                connection,
+            } => {
                 let account = self.account.hand_over();
                 let stop = Box::pin(cut(self.stop_signal()));
                 let sender = Arc::clone(&self.link.sender);
@@ -406,7 +466,9 @@ impl Dispatch {
 
     async fn wait_for_load(&mut self) -> Result<(), Refusal> {
         self.account.enter(Phase::Loading);
-        let Some(lease) = self.account.take_lease() else { return Err(Refusal::Internal) };
+        let Some(lease) = self.account.take_lease() else {
+            return Err(Refusal::Internal);
+        };
         match Lease::wait_until_ready(lease).await {
             Ok(lease) => {
                 self.account.hold(lease);
@@ -442,14 +504,16 @@ impl Dispatch {
     }
 
     fn head(&self, from: &HeaderMap, told: &Told) -> HeaderMap {
-        let mut head = downward(from);
+        let mut head = downward(StatusCode::OK, from);
         told.write(&mut head);
         head
     }
 
     fn write_down(&mut self, fit: &Fit, conditions: &Conditions) {
         self.account.expect(fit.prompt_after, fit.certainty);
-        let Some(open) = &mut self.account.open else { return };
+        let Some(open) = &mut self.account.open else {
+            return;
+        };
         open.budget = conditions.terms.window.map(|_| fit.budget);
         open.prompt_before = Some(fit.prompt_before);
         open.prompt_after = Some(fit.prompt_after);
@@ -476,9 +540,22 @@ impl Dispatch {
 
 /// What came first.
 enum First {
-    Refused { status: StatusCode, headers: HeaderMap, body: Bytes },
-    Stream { head: HeaderMap, bytes: Bytes, rest: Incoming, connection: Connection },
-    Whole { status: StatusCode, head: HeaderMap, held: Held },
+    Refused {
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Bytes,
+    },
+    Stream {
+        head: HeaderMap,
+        bytes: Bytes,
+        rest: Incoming,
+        connection: Connection,
+    },
+    Whole {
+        status: StatusCode,
+        head: HeaderMap,
+        held: Held,
+    },
 }
 
 /// Reads an answer as far as it must be known before any of it goes on.
@@ -487,7 +564,11 @@ async fn first_bytes(sent: Sent, wanted: Hold) -> Result<First, Outage> {
     let (parts, mut body) = response.into_parts();
     if !parts.status.is_success() {
         let body = error_body(&mut body).await;
-        return Ok(First::Refused { status: parts.status, headers: parts.headers, body });
+        return Ok(First::Refused {
+            status: parts.status,
+            headers: parts.headers,
+            body,
+        });
     }
     let is_stream = parts
         .headers
@@ -500,14 +581,23 @@ async fn first_bytes(sent: Sent, wanted: Hold) -> Result<First, Outage> {
             Hold::Whole(limit) => limit,
         };
         let held = hold(body, connection, limit).await?;
-        return Ok(First::Whole { status: parts.status, head: parts.headers, held });
+        return Ok(First::Whole {
+            status: parts.status,
+            head: parts.headers,
+            held,
+        });
     }
     loop {
         match body.frame().await {
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(bytes) if !bytes.is_empty() => {
                     let head = parts.headers;
-                    return Ok(First::Stream { head, bytes, rest: body, connection });
+                    return Ok(First::Stream {
+                        head,
+                        bytes,
+                        rest: body,
+                        connection,
+                    });
                 }
                 Ok(_) | Err(_) => {}
             },
@@ -534,7 +624,8 @@ async fn error_body(body: &mut Incoming) -> Bytes {
 }
 
 async fn cut(mut stop: tokio::sync::watch::Receiver<Option<Cut>>) -> Cut {
-    match stop.wait_for(Option::is_some).await {
+    let cut = stop.wait_for(Option::is_some).await.map(|cut| *cut);
+    match cut {
         Ok(cut) => cut.unwrap_or(Cut::Cancelled),
         // Nobody is left who could stop it.
         Err(_) => std::future::pending().await,

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 
 use crate::chat::{Chat, Edit};
 use crate::config::{Counting as Wanted, Preset, Settings, Trim as Wish};
-use crate::degrade::{
-    self, Ladder, NoneAsked, Overflow, Plan, QueueExempt, Reasoning, Terms,
-};
+use crate::degrade::{self, Ladder, NoneAsked, Overflow, Plan, QueueExempt, Reasoning, Terms};
 use crate::desk::Grant;
 use crate::gateway::Gateway;
 use crate::gateway::link::Link;
@@ -14,8 +12,8 @@ use crate::health::State;
 use crate::refusal::Refusal;
 use crate::upstream::{Kind, WindowReading};
 use crate::window::{
-    Certainty, Counting, Fit, FitRules, Fitter, Lesson, Ratio, Step, Trim, Units, fit_by_estimate,
-    surely_fits,
+    ByteBound, Certainty, Counting, Fit, FitRules, Fitter, Lesson, Ratio, Step, Trim, Units,
+    fit_by_estimate, surely_fits,
 };
 
 /// The server's counts of this chat so far, by the messages kept: a chat that was counted before
@@ -76,7 +74,9 @@ pub(super) async fn never_fits(
     counts: &mut Counts,
 ) -> Option<Refusal> {
     let settings = gateway.settings();
-    let ready = gateway.owner.look(|desk, _, _| desk.health().state() == State::Ready);
+    let ready = gateway
+        .owner
+        .look(|desk, _, _| desk.health().state() == State::Ready);
     let link = gateway.link()?;
     // Preset strict goes by its own count, at its turn; a server that is not up is not asked.
     if !ready
@@ -88,16 +88,27 @@ pub(super) async fn never_fits(
     }
     let window = window_for(&settings, &link, chat).await?;
     let grant = Grant::default();
-    let Conditions { terms, .. } =
-        Conditions::of(gateway, &settings, chat, Some(window), Some(Kind::LlamaCpp), grant);
+    let Conditions { terms, .. } = Conditions::of(
+        gateway,
+        &settings,
+        chat,
+        Some(window),
+        Some(Kind::LlamaCpp),
+        grant,
+    );
     let terms = terms.at_rest();
-    let room = window.saturating_sub(terms.floor()).saturating_sub(terms.margin);
+    let room = window
+        .saturating_sub(terms.floor())
+        .saturating_sub(terms.margin);
     if surely_fits(chat, room) {
         return None;
     }
     let units = Units::of(chat);
     let must = (!units.is_empty()).then(|| units.kept(units.len()));
-    let edit = Edit { keep: must.clone(), ..Edit::default() };
+    let edit = Edit {
+        keep: must.clone(),
+        ..Edit::default()
+    };
     if must.is_some() {
         let body = chat.edited(&edit);
         if Chat::read(body).is_ok_and(|must| surely_fits(&must, room)) {
@@ -121,6 +132,7 @@ pub(super) async fn fit(
         terms: conditions.terms,
         trim: conditions.trim,
         certainty,
+        bytes: ByteBound::Holds,
     };
     if may_count(settings) && link.upstream.known_kind() == Some(Kind::LlamaCpp) {
         let mut fitter = Fitter::new(chat, rules(Certainty::Certain));
@@ -148,9 +160,18 @@ pub(super) fn fit_again(
     conditions: &Conditions,
     lesson: Lesson,
 ) -> Result<Fit, Overflow> {
-    let terms = Terms { window: lesson.window, ..conditions.terms };
-    let rules = FitRules { terms, trim: conditions.trim, certainty: lesson.certainty };
-    fit_by_estimate(chat, rules, Counting::Bytes, lesson.ratio)
+    let terms = Terms {
+        window: lesson.window,
+        ..conditions.terms
+    };
+    let rules = FitRules {
+        terms,
+        trim: conditions.trim,
+        certainty: lesson.certainty,
+        // What was refused may have been within the bound: it is not to be sent again.
+        bytes: ByteBound::Refuted,
+    };
+    fit_by_estimate(chat, rules, Counting::Learned, lesson.ratio)
 }
 
 /// The window this chat will really get; `None` while nobody knows.
@@ -183,7 +204,11 @@ pub(super) fn refusal_of(overflow: Overflow) -> Refusal {
 }
 
 fn plan_for(gateway: &Gateway, settings: &Settings, chat: &Chat, grant: Grant) -> Plan {
-    let ladder = if settings.degrade.ladder { Ladder::On } else { Ladder::Off };
+    let ladder = if settings.degrade.ladder {
+        Ladder::On
+    } else {
+        Ladder::Off
+    };
     let exempt = match settings.preset {
         // The article lowers its limit for everyone while anyone waits.
         Preset::Strict => QueueExempt::No,
@@ -217,7 +242,10 @@ impl Counts {
         if let Some(tokens) = self.known.get(&keep) {
             return Some(*tokens);
         }
-        let edit = Edit { keep: keep.clone(), ..Edit::default() };
+        let edit = Edit {
+            keep: keep.clone(),
+            ..Edit::default()
+        };
         let tokens = link.upstream.count(chat.edited(&edit)).await?;
         self.known.insert(keep, tokens);
         Some(tokens)

@@ -129,7 +129,11 @@ async fn work(call: Call, chat: Chat) -> Result<Answer, Refusal> {
     let arrival = Arrival {
         id: call.id,
         bytes: chat.raw().len(),
-        delivery: if chat.is_stream() { Delivery::Stream } else { Delivery::Whole },
+        delivery: if chat.is_stream() {
+            Delivery::Stream
+        } else {
+            Delivery::Whole
+        },
         print: print_of(chat.raw()),
     };
     let lease = match gateway.owner.arrive(arrival, meter).turn().await {
@@ -153,7 +157,9 @@ fn open(call: &Call, lane: Lane) -> Open {
     };
     let mut open = Open::new(&call.gateway.recorder, arrival);
     open.consecutive_failures = u64::from(
-        call.gateway.owner.look(|desk, _, _| desk.health().consecutive_failures()),
+        call.gateway
+            .owner
+            .look(|desk, _, _| desk.health().consecutive_failures()),
     );
     open
 }
@@ -173,7 +179,10 @@ fn respond(answer: Answer) -> Response<ResponseBody> {
 fn commit(work: Work) -> Response<ResponseBody> {
     let job = Box::pin(async move {
         match work.await? {
-            Answer::Stream { relay, remark, .. } => Ok(Promised { relay: *relay, remark }),
+            Answer::Stream { relay, remark, .. } => Ok(Promised {
+                relay: *relay,
+                remark,
+            }),
             Answer::Whole { .. } => Err(Refusal::Upstream(unasked_whole())),
         }
     });
@@ -183,7 +192,10 @@ fn commit(work: Work) -> Response<ResponseBody> {
         http::header::CONTENT_TYPE,
         HeaderValue::from_static("text/event-stream; charset=utf-8"),
     );
-    headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(
+        http::header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache"),
+    );
     response
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Patience<'a> {
     /// Asked whether the model is loaded and whether it makes progress.
     pub link: &'a Link,
     /// The model asked for.
-    pub model: Option<&'a str>,
+    pub model: Option<String>,
     /// The clock that runs once the model is loaded.
     pub clock: Clock,
     /// Its limit.
@@ -84,12 +84,14 @@ impl Patience<'_> {
             let loaded = tokio::select! {
                 biased;
                 outcome = &mut outcome => return Ok(outcome),
-                loaded = self.link.upstream.is_loaded(self.model) => loaded,
+                loaded = self.link.upstream.is_loaded(self.model.as_deref()) => loaded,
             };
             match (load, loaded) {
                 (_, Some(false)) => {
                     if start.elapsed() >= self.loading {
-                        return Err(Ended::Over(Refusal::Loading { waited: start.elapsed() }));
+                        return Err(Ended::Over(Refusal::Loading {
+                            waited: start.elapsed(),
+                        }));
                     }
                     load = Load::UnderWay;
                     continue;
@@ -105,18 +107,25 @@ impl Patience<'_> {
                 let activity = tokio::select! {
                     biased;
                     outcome = &mut outcome => return Ok(outcome),
-                    activity = self.link.upstream.activity(self.model) => activity,
+                    activity = self.link.upstream.activity(self.model.as_deref()) => activity,
                 };
                 let moved = activity.map(|activity| activity.progress);
                 if moved.is_some() && moved != progress {
                     // The first reading has nothing to be compared with: look again soon.
-                    let next = if progress.is_none() { self.limit.min(SECOND_LOOK) } else { self.limit };
+                    let next = if progress.is_none() {
+                        self.limit.min(SECOND_LOOK)
+                    } else {
+                        self.limit
+                    };
                     progress = moved;
                     deadline = Instant::now() + next;
                     continue;
                 }
             }
-            let refusal = Refusal::Timeout { clock: self.clock, limit: self.limit };
+            let refusal = Refusal::Timeout {
+                clock: self.clock,
+                limit: self.limit,
+            };
             return Err(Ended::Over(refusal));
         }
     }

@@ -33,10 +33,7 @@ const PROCESS_LOOK: Duration = Duration::from_secs(1);
 ///
 /// # Cancel safety
 /// Dropping it drops the probes and settlings under way; the desk is then gone too.
-pub(super) async fn carry_out(
-    gateway: Arc<Gateway>,
-    mut effects: mpsc::UnboundedReceiver<Effect>,
-) {
+pub(super) async fn carry_out(gateway: Arc<Gateway>, mut effects: mpsc::UnboundedReceiver<Effect>) {
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
@@ -70,7 +67,10 @@ async fn probe(gateway: Arc<Gateway>) {
     }
     // Also after a failure that left the process standing, so that it is not taken for a new one.
     if let Some(link) = gateway.link()
-        && !matches!(report, ProbeReport::Failed(Outage::Refused | Outage::ProcessGone { .. }))
+        && !matches!(
+            report,
+            ProbeReport::Failed(Outage::Refused | Outage::ProcessGone { .. })
+        )
     {
         gateway.refresh_process(&link).await;
     }
@@ -96,7 +96,9 @@ async fn look(gateway: &Arc<Gateway>, link: &Link) -> ProbeReport {
             if let Some(models) = models {
                 gateway.reads.keep_models(models);
             }
-            ProbeReport::Alive { wants_key: access == Access::WantsKey }
+            ProbeReport::Alive {
+                wants_key: access == Access::WantsKey,
+            }
         }
         Probe::Loading => ProbeReport::Loading,
         Probe::Failed(outage) => {
@@ -111,7 +113,9 @@ async fn look(gateway: &Arc<Gateway>, link: &Link) -> ProbeReport {
 async fn explain(gateway: &Arc<Gateway>, outage: Outage) -> Outage {
     match outage {
         Outage::Refused | Outage::Reset if gateway.process_vanished().await => {
-            Outage::ProcessGone { memory_short: gateway.pressure_level() >= Level::High }
+            Outage::ProcessGone {
+                memory_short: gateway.pressure_level() >= Level::High,
+            }
         }
         Outage::NoneFound
         | Outage::Refused
@@ -135,7 +139,11 @@ async fn settle(gateway: Arc<Gateway>, id: RequestId) {
         loop {
             // Nothing is asked of a server that is given time to recover.
             let cooling = gateway.is_cooling();
-            let busy = if cooling { None } else { link.upstream.busy(None).await };
+            let busy = if cooling {
+                None
+            } else {
+                link.upstream.busy(None).await
+            };
             match busy {
                 Some(false) => break,
                 Some(true) => sleep(SETTLE_LOOK).await,

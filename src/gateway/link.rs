@@ -46,8 +46,7 @@ impl Link {
     /// The key cannot be a header, or TLS cannot be set up.
     pub fn to(root: Root, settings: &Settings, generation: u64) -> Result<Self, LinkError> {
         let key = settings.upstream.api_key.as_ref().map(|key| key.expose());
-        let upstream =
-            Upstream::new(root, key, limits(settings)).map_err(LinkError::Open)?;
+        let upstream = Upstream::new(root, key, limits(settings)).map_err(LinkError::Open)?;
         Self::with(upstream, settings, generation)
     }
 
@@ -57,26 +56,28 @@ impl Link {
     /// As for [`Self::to`].
     pub fn found(found: Found, settings: &Settings, generation: u64) -> Result<Self, LinkError> {
         let key = settings.upstream.api_key.as_ref().map(|key| key.expose());
-        let upstream =
-            Upstream::found(found, key, limits(settings)).map_err(LinkError::Open)?;
+        let upstream = Upstream::found(found, key, limits(settings)).map_err(LinkError::Open)?;
         Self::with(upstream, settings, generation)
     }
 
-    fn with(
-        upstream: Upstream,
-        settings: &Settings,
-        generation: u64,
-    ) -> Result<Self, LinkError> {
+    fn with(upstream: Upstream, settings: &Settings, generation: u64) -> Result<Self, LinkError> {
         let root = upstream.root().clone();
         let tls = crate::upstream::tls_for(&root).map_err(LinkError::Open)?;
-        let sender =
-            Sender::new(root, tls, settings.timeouts.connect).map_err(LinkError::Host)?;
-        Ok(Self { generation, upstream, sender: Arc::new(sender), window: Mutex::default() })
+        let sender = Sender::new(root, tls, settings.timeouts.connect).map_err(LinkError::Host)?;
+        Ok(Self {
+            generation,
+            upstream,
+            sender: Arc::new(sender),
+            window: Mutex::default(),
+        })
     }
 
     /// The window that is loaded for `model`.
     pub async fn window(&self, model: Option<&str>) -> WindowReading {
-        let settled = matches!(self.upstream.known_kind(), Some(Kind::LlamaCpp | Kind::Plain));
+        let settled = matches!(
+            self.upstream.known_kind(),
+            Some(Kind::LlamaCpp | Kind::Plain)
+        );
         if settled && let Some(reading) = self.cached_window() {
             return reading;
         }
@@ -88,7 +89,11 @@ impl Link {
 
     /// What was read last, however old: for the status.
     pub fn last_window(&self) -> Option<WindowReading> {
-        self.window.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|(_, r)| r.clone())
+        self.window
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .map(|(_, r)| r.clone())
     }
 
     /// Forgets the window: the server died, was replaced, or said that it is another.
@@ -98,7 +103,10 @@ impl Link {
 
     fn cached_window(&self) -> Option<WindowReading> {
         let cached = self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        cached.as_ref().filter(|(at, _)| at.elapsed() < WINDOW_FOR).map(|(_, r)| r.clone())
+        cached
+            .as_ref()
+            .filter(|(at, _)| at.elapsed() < WINDOW_FOR)
+            .map(|(_, r)| r.clone())
     }
 }
 

@@ -23,6 +23,7 @@ pub struct Meter {
     pub arrived: Duration,
     phase: AtomicU8,
     chunks: AtomicU64,
+    first_byte_ms: AtomicU64,
     last_byte_ms: AtomicU64,
 }
 
@@ -58,6 +59,7 @@ impl Meter {
             arrived,
             phase: AtomicU8::new(Phase::Waiting as u8),
             chunks: AtomicU64::new(0),
+            first_byte_ms: AtomicU64::new(0),
             last_byte_ms: AtomicU64::new(0),
         }
     }
@@ -83,12 +85,26 @@ impl Meter {
         self.enter(Phase::Answering);
         self.chunks.store(chunks, Ordering::Relaxed);
         let ms = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+        let _ = self
+            .first_byte_ms
+            .compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed);
         self.last_byte_ms.store(ms, Ordering::Relaxed);
     }
 
     /// Pieces of the answer so far; about one a token.
     pub fn chunks(&self) -> u64 {
         self.chunks.load(Ordering::Relaxed)
+    }
+
+    /// Pieces per second since the first, once there are enough to tell.
+    pub fn rate(&self) -> Option<f64> {
+        let first = self.first_byte_ms.load(Ordering::Relaxed);
+        let last = self.last_byte_ms.load(Ordering::Relaxed);
+        let chunks = self.chunks();
+        (chunks > 1 && last > first).then(|| {
+            let rate = (chunks - 1) as f64 * 1000.0 / (last - first) as f64;
+            (rate * 10.0).round() / 10.0
+        })
     }
 
     /// When the last byte came, if one did.

@@ -65,6 +65,7 @@ struct Histogram {
 pub fn render(snapshot: &Snapshot, counts: &Counts) -> String {
     let mut text = Text(String::with_capacity(8 * 1024));
     text.counters(counts);
+    text.states(snapshot);
     text.gauges(snapshot);
     for (name, help, histogram) in [
         ("oneslot_wait", "From arrival to dispatch.", &counts.wait),
@@ -185,7 +186,7 @@ impl Text {
         }
     }
 
-    fn gauges(&mut self, snapshot: &Snapshot) {
+    fn states(&mut self, snapshot: &Snapshot) {
         self.family("oneslot_build", "info", "The gateway's version.");
         let version = Label(&snapshot.version);
         self.sample(
@@ -200,6 +201,9 @@ impl Text {
                 is,
             );
         }
+    }
+
+    fn gauges(&mut self, snapshot: &Snapshot) {
         let health = &snapshot.health;
         for (name, help, value) in [
             (

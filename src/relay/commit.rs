@@ -42,9 +42,17 @@ pub struct Committed {
 }
 
 enum State {
-    Waiting { job: Job, bell: Pin<Box<Sleep>>, greeted: bool },
-    Remarked { relay: Box<StreamRelay> },
-    Relaying { relay: Box<StreamRelay> },
+    Waiting {
+        job: Job,
+        bell: Pin<Box<Sleep>>,
+        greeted: bool,
+    },
+    Remarked {
+        relay: Box<StreamRelay>,
+    },
+    Relaying {
+        relay: Box<StreamRelay>,
+    },
     Over,
 }
 
@@ -52,7 +60,13 @@ impl Committed {
     /// Goes on with `job`, keeping the client's connection alive meanwhile.
     pub fn new(job: Job) -> Self {
         let bell = Box::pin(tokio::time::sleep_until(Instant::now() + PING_EVERY));
-        Self { state: State::Waiting { job, bell, greeted: false } }
+        Self {
+            state: State::Waiting {
+                job,
+                bell,
+                greeted: false,
+            },
+        }
     }
 }
 

@@ -105,7 +105,8 @@ impl StreamRelay {
     fn saw(&mut self, bytes: &[u8]) {
         self.stall.due = Instant::now() + self.stall.limit;
         self.observer.feed(bytes);
-        self.account.answered(self.observer.observed().content_chunks);
+        self.account
+            .answered(self.observer.observed().content_chunks);
     }
 
     /// The upstream's body ended politely; whether it was whole is for the content to say.
@@ -189,7 +190,10 @@ impl Body for StreamRelay {
         }
         if this.stall.poll_over(cx).is_ready() {
             let limit = this.stall.limit;
-            let refusal = Refusal::Timeout { clock: Clock::Stall, limit };
+            let refusal = Refusal::Timeout {
+                clock: Clock::Stall,
+                limit,
+            };
             return frame(this.cut(&refusal, Ending::TimedOut));
         }
         Poll::Pending
@@ -205,7 +209,9 @@ impl Stall {
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if let Some(asking) = &mut self.asking {
-                let Poll::Ready(progress) = asking.as_mut().poll(cx) else { return Poll::Pending };
+                let Poll::Ready(progress) = asking.as_mut().poll(cx) else {
+                    return Poll::Pending;
+                };
                 self.asking = None;
                 if progress.is_none() || progress == self.seen {
                     return Poll::Ready(());

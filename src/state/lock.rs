@@ -52,7 +52,7 @@ pub enum LockError {
         /// The state directory.
         dir: PathBuf,
         /// Who holds it.
-        by: Option<HeldBy>,
+        by: Option<Box<HeldBy>>,
     },
     /// No random bytes for the control token.
     #[error("the system gave no random bytes for the control token")]
@@ -74,7 +74,7 @@ impl Lock {
     /// [`LockError::Held`] if another gateway runs with this directory; otherwise what failed.
     pub fn acquire(dir: &StateDir, program: &str) -> Result<Self, LockError> {
         let Some(guard) = take(dir)? else {
-            let by = read_names(dir)?;
+            let by = read_names(dir)?.map(Box::new);
             return Err(LockError::Held {
                 dir: dir.path().to_owned(),
                 by,

@@ -1,6 +1,8 @@
 //! The server's own busy signal, and whether it makes progress in silence.
 //!
-//! llama.cpp's `/slots` only; it may be switched off (501), and is then not asked again.
+//! llama.cpp's `/slots` only; it may be switched off (501), and is then not asked again. It counts
+//! as use: it wakes a sleeping model and restarts the idle timer. So it is for the time around a
+//! request in flight and never for an idle watch.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};

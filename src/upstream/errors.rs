@@ -164,7 +164,16 @@ fn said_in(value: &Value, depth: u32) -> Option<Said> {
     match value {
         Value::String(text) => Some(said_in_text(text, depth)),
         Value::Object(object) => match object.get("error") {
-            Some(Value::Object(error)) => Some(said_in_object(error, depth)),
+            Some(Value::Object(error)) => {
+                let mut said = said_in_object(error, depth);
+                // Some put the text beside the object.
+                if said.message.is_empty()
+                    && let Some(text) = object.get("message").and_then(Value::as_str)
+                {
+                    text.clone_into(&mut said.message);
+                }
+                Some(said)
+            }
             Some(Value::String(text)) => Some(said_in_text(text, depth)),
             Some(_) => None,
             None if object.contains_key("message") || object.contains_key("detail") => {

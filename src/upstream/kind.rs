@@ -200,10 +200,12 @@ fn build_of(props: &Value) -> Option<String> {
     props["build_info"].as_str().map(str::to_owned)
 }
 
+/// Models with ids; an empty list has to say at least that it is one.
 fn is_openai_list(body: &Value) -> bool {
-    body["object"] == "list"
-        && body["data"].is_array()
-        && entries(body).iter().all(|model| model["id"].is_string())
+    let models = entries(body);
+    body["data"].is_array()
+        && (body["object"] == "list" || !models.is_empty())
+        && models.iter().all(|model| model["id"].is_string())
 }
 
 /// The `data` of an OpenAI list.

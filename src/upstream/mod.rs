@@ -1,7 +1,8 @@
 //! The server behind the gateway: who it is, whether it lives, what it holds.
 //!
-//! Everything here is a short question beside the slot; none of it wakes or loads a model, save
-//! [`Upstream::preload`], which says so. The kind is proven before anything of its own is asked,
+//! Everything here is a short question beside the slot. None of it wakes, loads or keeps a model,
+//! save the four that belong to a request or a person and say so: [`Upstream::count`],
+//! [`Upstream::activity`], [`Upstream::preload`], [`Upstream::unload`]. The kind is proven before anything of its own is asked,
 //! learned when first needed and learned again on demand, for another server may be there now.
 //!
 //! Not here: what follows from an answer. Health, cooldown and plan are decided elsewhere.
@@ -20,6 +21,7 @@ mod unload;
 mod errors;
 mod overflow;
 pub mod process;
+pub mod send;
 
 #[cfg(test)]
 #[expect(
@@ -30,10 +32,11 @@ pub mod process;
 mod tests;
 
 use std::net::SocketAddr;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 pub use base_url::{BaseUrlError, Root, Scheme};
 pub use busy::{Activity, SlotState};
@@ -52,6 +55,24 @@ use busy::SlotReader;
 use client::Client;
 use count::Counter;
 use probe::Prober;
+
+/// The TLS of the relay's own connections; `None` for a root that needs none.
+///
+/// # Errors
+///
+/// The platform's certificates could not be read.
+pub fn tls_for(root: &Root) -> Result<Option<Arc<rustls::ClientConfig>>, OpenError> {
+    match root.scheme() {
+        Scheme::Http => Ok(None),
+        Scheme::Https => client::tls(Scheme::Https).map(|config| Some(Arc::new(config))),
+    }
+}
+
+/// Whether an answer means "the model is being loaded": llama.cpp's 503.
+pub fn says_loading(status: http::StatusCode, body: &[u8]) -> bool {
+    status == http::StatusCode::SERVICE_UNAVAILABLE
+        && serde_json::from_slice(body).is_ok_and(|body| probe::says_loading(&body))
+}
 
 /// How long the questions beside the slot may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,12 +98,20 @@ impl Default for Limits {
     }
 }
 
+/// How long a server that proves nothing is not asked again for its kind by a mere request.
+const UNPROVEN_FOR: Duration = Duration::from_secs(10);
+
+/// The same for one that does not answer: it may be up again at the next probe.
+const SILENT_FOR: Duration = Duration::from_secs(1);
+
 /// One model server, asked by one gateway.
 #[derive(Debug)]
 pub struct Upstream {
     client: Client,
     limits: Limits,
     identity: RwLock<Option<Identity>>,
+    /// Until when a proof is not tried again; several questions of one request need the kind.
+    unproven_until: RwLock<Option<Instant>>,
     /// One proof at a time, however many need it.
     learning: tokio::sync::Mutex<()>,
     prober: Prober,
@@ -101,6 +130,7 @@ impl Upstream {
             client: Client::open(root, key, limits.connect)?,
             limits,
             identity: RwLock::new(None),
+            unproven_until: RwLock::new(None),
             learning: tokio::sync::Mutex::new(()),
             prober: Prober::default(),
             counter: Counter::default(),
@@ -154,6 +184,13 @@ impl Upstream {
         if let Some(kind) = self.known_kind() {
             return Some(kind);
         }
+        let until = *self
+            .unproven_until
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        if until.is_some_and(|until| Instant::now() < until) {
+            return None;
+        }
         match self.ask_identity().await {
             Identified::Server(identity) => Some(identity.kind),
             Identified::OneSlot | Identified::Unproven | Identified::Silent(_) => None,
@@ -173,12 +210,21 @@ impl Upstream {
 
     async fn ask_identity(&self) -> Identified {
         let found = kind::identify(&self.client, self.limits.question).await;
-        if let Identified::Server(identity) = &found {
-            *self
-                .identity
-                .write()
-                .unwrap_or_else(PoisonError::into_inner) = Some(identity.clone());
-        }
+        let quiet = match &found {
+            Identified::Server(identity) => {
+                *self
+                    .identity
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner) = Some(identity.clone());
+                None
+            }
+            Identified::Silent(_) => Some(SILENT_FOR),
+            Identified::OneSlot | Identified::Unproven => Some(UNPROVEN_FOR),
+        };
+        *self
+            .unproven_until
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = quiet.map(|quiet| Instant::now() + quiet);
         found
     }
 
@@ -210,6 +256,8 @@ impl Upstream {
     }
 
     /// The server's own count of a chat body's prompt; `None` where it cannot or is too slow.
+    ///
+    /// It wakes a sleeping model: only for a request that is about to be sent.
     pub async fn count(&self, body: Bytes) -> Option<u64> {
         if self.kind().await? != Kind::LlamaCpp {
             return None;
@@ -220,6 +268,8 @@ impl Upstream {
     }
 
     /// What the server's slots show; `None` where it does not show them.
+    ///
+    /// It wakes a sleeping model and keeps an idle one awake: only around a request in flight.
     pub async fn activity(&self, model: Option<&str>) -> Option<Activity> {
         if self.kind().await? != Kind::LlamaCpp {
             return None;
@@ -229,7 +279,7 @@ impl Upstream {
             .await
     }
 
-    /// Whether the server works right now; `None` where it does not tell.
+    /// Whether the server works right now; `None` where it does not tell. As [`Self::activity`].
     pub async fn busy(&self, model: Option<&str>) -> Option<bool> {
         let activity = self.activity(model).await?;
         Some(activity.state == SlotState::Busy)
@@ -251,6 +301,9 @@ impl Upstream {
     ) -> Result<(), PreloadError> {
         if self.kind().await != Some(Kind::Ollama) {
             return Err(PreloadError::NotOllama);
+        }
+        if runs_elsewhere(request.model) {
+            return Err(PreloadError::Elsewhere);
         }
         preload::preload(&self.client, request, budget).await
     }

@@ -33,7 +33,7 @@ enum Numbers {
 }
 
 /// Each wording in lower case; the first that matches decides.
-const WORDINGS: [(&str, Numbers); 22] = [
+const WORDINGS: [(&str, Numbers); 26] = [
     // llama.cpp
     (
         "exceeds the available context size",
@@ -56,6 +56,7 @@ const WORDINGS: [(&str, Numbers); 22] = [
     ),
     ("context size has been exceeded", Numbers::Absent),
     ("context the overflows", Numbers::Absent),
+    ("reached context length of", Numbers::WindowAfter),
     ("context length exceeded", Numbers::Absent),
     // OpenAI, vLLM and their kin
     ("maximum context length is", Numbers::WindowAfter),
@@ -64,6 +65,13 @@ const WORDINGS: [(&str, Numbers); 22] = [
         "longer than the maximum model length",
         Numbers::PromptThenWindow,
     ),
+    // SGLang, TabbyAPI, TGI
+    (
+        "longer than the model's context length",
+        Numbers::PromptThenWindow,
+    ),
+    ("is greater than max_seq_len", Numbers::PromptThenWindow),
+    ("`max_new_tokens` must be <=", Numbers::WindowAfter),
     // llama-cpp-python
     ("exceed context window of", Numbers::PromptThenWindow),
     // Anthropic
@@ -79,7 +87,8 @@ const WORDINGS: [(&str, Numbers); 22] = [
 ];
 
 /// What stands right after the prompt's own number, and what right before it.
-const PROMPT_WORDS: [(&str, Side); 6] = [
+const PROMPT_WORDS: [(&str, Side); 7] = [
+    (" `inputs` tokens and", Side::Before),
     (" in the messages", Side::Before),
     (" in your prompt", Side::Before),
     (" input tokens", Side::Before),

@@ -34,6 +34,9 @@ pub enum PreloadError {
     /// The server is no Ollama: it loads at the request itself.
     #[error("only Ollama is asked to load a model beforehand")]
     NotOllama,
+    /// The model runs on somebody else's machine.
+    #[error("a cloud model is not loaded here")]
+    Elsewhere,
     /// The loading budget ran out.
     #[error("the model was not loaded within {} s", .0.as_secs())]
     Budget(Duration),

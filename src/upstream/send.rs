@@ -9,6 +9,7 @@
 //! Not here: probes and questions of our own ([`super::client`]), and what the answer means.
 
 use std::error::Error as _;
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,7 +38,6 @@ const KEPT_FOR: Duration = Duration::from_secs(30);
 const HEAD_LIMIT: usize = 256 * 1024;
 
 /// Sends requests to one server.
-#[derive(Debug)]
 pub struct Sender {
     root: Root,
     host: HeaderValue,
@@ -74,7 +74,6 @@ pub struct Outgoing {
     pub body: Bytes,
 }
 
-#[derive(Debug)]
 struct Idle {
     connection: Connection,
     since: Instant,
@@ -90,6 +89,14 @@ enum Attempt {
     /// A reused connection ended before any byte of an answer.
     Stale,
     Failed(Outage),
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender")
+            .field("root", &self.root)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Sender {
@@ -141,13 +148,19 @@ impl Sender {
         }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < KEPT {
-            idle.push(Idle { connection, since: Instant::now() });
+            idle.push(Idle {
+                connection,
+                since: Instant::now(),
+            });
         }
     }
 
     /// Closes what is idle: after the machine slept, or when the server was replaced.
     pub fn forget_idle(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     fn take_idle(&self) -> Option<Connection> {
@@ -160,15 +173,15 @@ impl Sender {
         None
     }
 
-    async fn attempt(
-        &self,
-        mut connection: Connection,
-        outgoing: &Outgoing,
-        used: Use,
-    ) -> Attempt {
-        let Ok(request) = self.request(outgoing) else { return Attempt::Failed(Outage::Garbled) };
+    async fn attempt(&self, mut connection: Connection, outgoing: &Outgoing, used: Use) -> Attempt {
+        let Ok(request) = self.request(outgoing) else {
+            return Attempt::Failed(Outage::Garbled);
+        };
         match connection.send.send_request(request).await {
-            Ok(response) => Attempt::Done(Box::new(Sent { response, connection })),
+            Ok(response) => Attempt::Done(Box::new(Sent {
+                response,
+                connection,
+            })),
             Err(error) if used == Use::Again && ended_before_answer(&error) => Attempt::Stale,
             Err(error) => Attempt::Failed(outage_of(&error)),
         }
@@ -186,7 +199,9 @@ impl Sender {
     }
 
     async fn connect(&self) -> Result<Connection, Outage> {
-        let io = timeout(self.connect, self.open()).await.map_err(|_| Outage::ConnectTimeout)?;
+        let io = timeout(self.connect, self.open())
+            .await
+            .map_err(|_| Outage::ConnectTimeout)?;
         let stream = io.map_err(|error| connect_outage(&error))?;
         match &self.tls {
             None => handshake(TokioIo::new(stream)).await,
@@ -237,7 +252,10 @@ impl Drop for Driver {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the driver is aborted when its guard is dropped")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the driver is aborted when its guard is dropped"
+)]
 async fn handshake<T>(io: TokioIo<T>) -> Result<Connection, Outage>
 where
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
@@ -267,7 +285,9 @@ fn ended_before_answer(error: &hyper::Error) -> bool {
 }
 
 fn is_io(error: &hyper::Error) -> bool {
-    error.source().is_some_and(|source| source.is::<io::Error>())
+    error
+        .source()
+        .is_some_and(|source| source.is::<io::Error>())
 }
 
 fn connect_outage(error: &io::Error) -> Outage {
@@ -279,5 +299,9 @@ fn connect_outage(error: &io::Error) -> Outage {
 
 /// What a failed exchange says of the server.
 pub fn outage_of(error: &hyper::Error) -> Outage {
-    if error.is_parse() { Outage::Garbled } else { Outage::Reset }
+    if error.is_parse() {
+        Outage::Garbled
+    } else {
+        Outage::Reset
+    }
 }

@@ -22,6 +22,17 @@ pub enum Certainty {
     Estimate,
 }
 
+/// Whether a chat whose bytes already fit is taken to fit without a count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ByteBound {
+    /// It is: no tokenizer makes more tokens than there are bytes.
+    #[default]
+    Holds,
+    /// The upstream has refused such a chat, so the window must be another: everything is
+    /// counted.
+    Refuted,
+}
+
 /// What a chat is fitted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FitRules {
@@ -31,6 +42,8 @@ pub struct FitRules {
     pub trim: Trim,
     /// What the counts are worth.
     pub certainty: Certainty,
+    /// Whether bytes may stand for a count; [`ByteBound::Refuted`] after an overflow.
+    pub bytes: ByteBound,
 }
 
 /// What the fitter wants, or found.
@@ -209,6 +222,9 @@ impl Fitter {
         let Some(window) = terms.window else {
             return true;
         };
+        if self.rules.bytes == ByteBound::Refuted {
+            return false;
+        }
         let answer = match (terms.limit(), terms.none_asked) {
             (Some(limit), _) => limit,
             (None, NoneAsked::EndsAtWindow) => 0,

@@ -33,7 +33,8 @@ pub struct Lesson {
 
 /// Learns from an upstream that said "too long": `tokens` and `window` are its own numbers,
 /// where it gave them. Without `tokens` the ratio is raised until what was refused is as large
-/// as the window (by a quarter where no window is known), and nothing is certain.
+/// as the window (by a quarter where no window is known), and nothing is certain. The next fit
+/// takes the lesson with [`ByteBound::Refuted`](super::ByteBound::Refuted).
 pub fn relearn(sent: Sent<'_>, tokens: Option<u64>, window: Option<u64>) -> Lesson {
     let estimated = estimate(sent.chat, sent.keep, Counting::Bytes, Ratio::ONE);
     let window = window.or(sent.window);

@@ -18,6 +18,7 @@ mod lesson;
 #[cfg(test)]
 #[expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     reason = "a test fails by panicking"
 )]
@@ -27,7 +28,7 @@ pub use count::{
     Counting, PER_MEDIUM, PER_MESSAGE, Ratio, estimate, message_cost, outside_cost, surely_fits,
 };
 pub use cuts::Trim;
-pub use fitter::{Certainty, Fit, FitRules, Fitter, Step, fit, fit_by_estimate};
+pub use fitter::{ByteBound, Certainty, Fit, FitRules, Fitter, Step, fit, fit_by_estimate};
 pub use lesson::{Lesson, Sent, cut_silently, relearn};
 pub use strict::{TooLong, strict_trim};
 pub use units::Units;

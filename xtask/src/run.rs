@@ -31,7 +31,6 @@ pub(crate) fn model(checkout: &Checkout, wish: &ModelWish) -> Result<(), Fault> 
 /// A part that is missing, a build that fails, or a gateway that ended with a fault.
 pub(crate) fn gateway(checkout: &Checkout, wish: &RunWish) -> Result<(), Fault> {
     parts::toolchain(checkout)?;
-    parts::compiler()?;
     let oneslotd = build(checkout)?;
     let mut command = Command::new(oneslotd);
     command.arg("serve");
@@ -56,29 +55,19 @@ pub(crate) fn gateway(checkout: &Checkout, wish: &RunWish) -> Result<(), Fault> 
 fn build(checkout: &Checkout) -> Result<PathBuf, Fault> {
     say::step("Build");
     let mut command = checkout.cargo();
-    command.args([
-        "build",
-        "--locked",
-        "--package",
-        "oneslot",
-        "--bin",
-        "oneslotd",
-    ]);
-    call::run(&mut command)?;
-    let mut question = checkout.cargo();
-    question.args([
-        "build",
-        "--locked",
-        "--quiet",
-        "--package",
-        "oneslot",
-        "--bin",
-        "oneslotd",
-    ]);
-    question.args(["--message-format", "json"]);
-    let answer = call::ask(&mut question)?;
-    executable_in(&answer).ok_or_else(|| Fault::Answer {
-        shown: call::shown(&question),
+    command
+        .args([
+            "build",
+            "--locked",
+            "--package",
+            "oneslot",
+            "--bin",
+            "oneslotd",
+        ])
+        .args(["--message-format", "json-render-diagnostics"]);
+    let messages = call::ask(&mut command)?;
+    executable_in(&messages).ok_or_else(|| Fault::Answer {
+        shown: call::shown(&command),
         reason: "it names no program".to_owned(),
     })
 }

@@ -25,7 +25,6 @@ pub(crate) fn test(checkout: &Checkout) -> Result<(), Fault> {
     let began = Instant::now();
     let ledger = Ledger::read(checkout)?;
     parts::toolchain(checkout)?;
-    parts::compiler()?;
     lint::sources(checkout)?;
     lint::dependencies(checkout)?;
     build(checkout)?;

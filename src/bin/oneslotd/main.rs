@@ -1,2 +1,89 @@
 //! `oneslotd`: the headless gateway and the command line that talks to a running one.
-fn main() {}
+//!
+//! It decides nothing about requests. Exit codes: 0 done, 1 not done (or nothing runs), 2 wrong
+//! usage, faulty settings or a port held by a stranger, 3 the state directory is held by another
+//! OneSlot.
+
+mod args;
+mod out;
+mod place;
+mod serve;
+mod control;
+mod client;
+mod until;
+mod status;
+mod settings;
+mod keys;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let Cli { place, command } = Cli::parse();
+    let Some(command) = command else {
+        out::say(&Cli::command().render_help().to_string());
+        return ExitCode::SUCCESS;
+    };
+    let done = match command {
+        Command::Serve(serve) => serve::run(&place, &serve),
+        Command::Status(look) => status::run(&place, look),
+        Command::Pause(pause) => control::pause(&place, &pause),
+        Command::Resume => control::resume(&place),
+        Command::Cancel { id } => control::cancel(&place, &id),
+        Command::Unload => control::unload(&place),
+        Command::Check => control::check(&place),
+        Command::Config(ask) => settings::run(&place, &ask),
+        Command::Key { command } => keys::run(&place, &command),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            out::complain(&failure.text);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// Why a command was not done: what a person is told, and what a script sees.
+#[derive(Debug)]
+struct Failure {
+    text: String,
+    code: u8,
+}
+
+/// Not done, or nothing to do it with.
+const NOT_DONE: u8 = 1;
+/// Wrong usage, faulty settings, or a port held by a stranger.
+const MISUSED: u8 = 2;
+/// The state directory is held by another OneSlot.
+const HELD: u8 = 3;
+
+impl Failure {
+    fn not_done(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            code: NOT_DONE,
+        }
+    }
+
+    fn misused(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            code: MISUSED,
+        }
+    }
+
+    /// An error and everything that led to it, in one line.
+    fn of(error: &dyn std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        Self::not_done(text)
+    }
+}

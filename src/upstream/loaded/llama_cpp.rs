@@ -1,7 +1,9 @@
 //! llama.cpp: `/props`, `/slots` and `/v1/models`, alone or as a router.
 //!
 //! `/props` names the window of one slot; older builds name there what all slots share, so with
-//! several slots it is held against `/slots` and `/v1/models` and the smallest figure counts.
+//! several slots it is held against `/v1/models` or `/slots` and the smaller figure counts.
+//! `/slots` wakes a sleeping model and keeps an idle one awake, so it comes last, and never where
+//! the build can sleep.
 
 use std::time::Duration;
 
@@ -29,7 +31,9 @@ pub(super) async fn window(client: &Client, model: Option<&str>, limit: Duration
             return of_router(client, model, limit).await;
         }
         if let Some(tokens) = props_window(props) {
-            if props["total_slots"].as_u64().unwrap_or(1) <= 1 {
+            // A build that can sleep names the share of one slot; its slots would wake it.
+            let sleeps = props["is_sleeping"].is_boolean();
+            if sleeps || props["total_slots"].as_u64().unwrap_or(1) <= 1 {
                 return reading(Some(tokens), WindowSource::Props);
             }
             return smallest(client, tokens, limit).await;
@@ -168,23 +172,21 @@ fn slots_window(slots: &Value) -> Option<u64> {
         .min()
 }
 
+/// Builds that name the window in `/v1/models` are asked there; older ones have to show their
+/// slots, and cannot sleep, so that nothing is woken by it.
 async fn smallest(client: &Client, props: u64, limit: Duration) -> WindowReading {
-    let (slots, list) = tokio::join!(
-        client.get_json("/slots", limit),
-        client.get_json("/v1/models", limit)
-    );
-    let mut best = (props, WindowSource::Props);
-    for (found, source) in [
-        (slots.as_ref().and_then(slots_window), WindowSource::Slots),
-        (list.as_ref().and_then(models_window), WindowSource::Models),
-    ] {
-        if let Some(found) = found
-            && found < best.0
-        {
-            best = (found, source);
+    let list = client.get_json("/v1/models", limit).await;
+    let (found, source) = match list.as_ref().and_then(models_window) {
+        Some(found) => (Some(found), WindowSource::Models),
+        None => {
+            let slots = client.get_json("/slots", limit).await;
+            (slots.as_ref().and_then(slots_window), WindowSource::Slots)
         }
+    };
+    match found {
+        Some(found) if found < props => reading(Some(found), source),
+        Some(_) | None => reading(Some(props), WindowSource::Props),
     }
-    reading(Some(best.0), best.1)
 }
 
 #[cfg(test)]

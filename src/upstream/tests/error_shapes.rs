@@ -4,7 +4,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::refusal::UpstreamError;
-use crate::upstream::{Fault5xx, Kind, error_of, fault_of};
+use crate::upstream::{Fault5xx, Kind, error_of, fault_of, overflow};
 
 fn read(status: u16, body: &str) -> UpstreamError {
     error_of(
@@ -34,7 +34,7 @@ fn strings_text_pages_and_nothing_become_an_excerpt() {
         (r#"{"error":"model 'x' not found"}"#, "model 'x' not found"),
         (r#""bare""#, "bare"),
         ("404 page not found\n", "404 page not found"),
-        (r#"{"error":{},"message":"outside"}"#, ""),
+        (r#"{"error":{},"message":"outside"}"#, "outside"),
         (r#"{"detail":"Not Found"}"#, "Not Found"),
         (r#"{"message":"lost","type":"x"}"#, "lost"),
         (
@@ -210,4 +210,33 @@ fn an_error_inside_a_stream_is_judged_by_what_it_says() {
     assert_eq!(fault_of(None, StatusCode::OK, too_long), Fault5xx::Request);
     let broken = br#"{"error":"plain string"}"#;
     assert_eq!(fault_of(None, StatusCode::OK, broken), Fault5xx::Server);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_bytes_from_an_upstream_can_upset_the_reading(
+        status in 200_u16..600,
+        junk in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
+        text in "\\PC{0,40}",
+        number in "[0-9]{0,30}",
+    ) {
+        let status = StatusCode::from_u16(status).unwrap();
+        let quoted = serde_json::to_string(&format!(
+            "{text} İ maximum context length is {number} tokens {number} in the messages {text}"
+        ))
+        .unwrap();
+        for body in [
+            junk,
+            text.clone().into_bytes(),
+            format!("<html>{text}<TITLE>{text}</title>").into_bytes(),
+            format!(r#"{{"error":{{"message":{quoted},"code":{quoted}}}}}"#).into_bytes(),
+            format!(r#"{{"error":{quoted}}}"#).into_bytes(),
+        ] {
+            let error = error_of(status, &HeaderMap::new(), &body);
+            proptest::prop_assert!(error.excerpt.chars().count() <= 200);
+            proptest::prop_assert!(!error.excerpt.contains(char::is_control));
+            overflow(status, &body);
+            fault_of(None, status, &body);
+        }
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json as value};
 use super::server::{Answer, Asked, Server, json, json_with, missing};
 use super::{LONG, SHORT, limits, upstream};
 use crate::refusal::Outage;
-use crate::upstream::{Identified, Kind, Root, Upstream, discover};
+use crate::upstream::{Identified, Kind, Root, Upstream, WindowReading, discover};
 
 fn ollama(asked: &Asked) -> Answer {
     match asked.line.as_str() {
@@ -136,6 +136,23 @@ async fn an_openai_list_is_a_plain_server_and_a_bare_200_is_nothing() {
         );
         assert_eq!(upstream.known_kind(), None);
     }
+}
+
+#[tokio::test]
+async fn what_proves_nothing_is_not_asked_at_every_turn() {
+    let server = Server::start(|_| Answer::Full(200, "", "hello".into())).await;
+    let upstream = upstream(&server.root());
+    assert_eq!(upstream.kind().await, None);
+    let asked = server.lines().len();
+    assert_eq!(upstream.window(Some("m")).await, WindowReading::Unknown);
+    assert_eq!(upstream.busy(None).await, None);
+    assert_eq!(
+        server.lines().len(),
+        asked,
+        "one request has many questions"
+    );
+    upstream.learn().await;
+    assert!(server.lines().len() > asked, "a person who asks is obeyed");
 }
 
 #[tokio::test]

@@ -123,6 +123,22 @@ fn every_recorded_form_of_too_long_is_recognised_with_its_numbers() {
             r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210,000 tokens > 200000 maximum"}}"#,
             numbers(210_000, 200_000),
         ),
+        // SGLang, TabbyAPI, TGI.
+        (
+            400,
+            r#"{"message":"The input (5000 tokens) is longer than the model's context length (4096 tokens)."}"#,
+            numbers(5000, 4096),
+        ),
+        (
+            400,
+            r#"{"detail":"Prompt length 5000 is greater than max_seq_len 4096"}"#,
+            numbers(5000, 4096),
+        ),
+        (
+            422,
+            r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 20 `max_new_tokens`"}"#,
+            numbers(5000, 4096),
+        ),
         (
             413,
             "maximum context length is 4096 tokens",

@@ -74,6 +74,31 @@ async fn several_slots_with_no_second_opinion_keep_the_figure_of_props() {
     assert_eq!(window, loaded(8192, WindowSource::Props));
 }
 
+#[tokio::test]
+async fn a_build_that_can_sleep_is_never_woken_by_a_look_at_its_window() {
+    let server = llama_cpp(
+        || {
+            json(
+                value!({"default_generation_settings": {"n_ctx": 2048}, "total_slots": 4,
+                         "is_sleeping": true}),
+            )
+        },
+        || json(value!([{"n_ctx": 1024}])),
+        || llama_list(&value!({"n_ctx_train": 8192})),
+    )
+    .await;
+    let upstream = upstream(&server.root());
+    let window = upstream.window(Some("smollm2")).await;
+    assert_eq!(window, loaded(2048, WindowSource::Props));
+    upstream.probe(LONG).await;
+    upstream.loaded_models().await;
+    let lines = server.lines();
+    assert!(
+        lines.iter().all(|line| !line.contains("/slots")),
+        "{lines:?}"
+    );
+}
+
 fn router(asked: &Asked) -> Answer {
     match asked.line.as_str() {
         "GET /v1/models" => json(value!({"object": "list", "data": [
@@ -158,6 +183,15 @@ async fn a_preload_is_bounded_by_its_budget_and_tells_refusal_from_silence() {
     assert_eq!(
         server.asked().last().unwrap().body,
         r#"{"model":"llama3.2"}"#
+    );
+
+    let cloud = Preload {
+        model: "gpt-oss:120b-cloud",
+        ..request
+    };
+    assert_eq!(
+        good.preload(cloud, LONG).await,
+        Err(PreloadError::Elsewhere)
     );
 
     let front = |rest: fn() -> Answer| {

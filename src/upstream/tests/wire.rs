@@ -1,5 +1,6 @@
 //! What goes over the wire whatever is asked: the right host, no proxy, no redirect.
 
+use std::path::Path;
 use std::process::Command;
 
 use super::server::{Answer, Server, json, missing};
@@ -66,7 +67,14 @@ async fn proxies_of_the_environment_are_ignored() {
     }
     // The environment is the whole process's, so the probe runs in a process of its own.
     let name = "upstream::tests::wire::proxies_of_the_environment_are_ignored";
-    let output = Command::new(std::env::current_exe().unwrap())
+    // Still this very binary if another build has replaced the file in the meantime.
+    let running = Path::new("/proc/self/exe");
+    let binary = if running.exists() {
+        running.to_owned()
+    } else {
+        std::env::current_exe().unwrap()
+    };
+    let output = Command::new(binary)
         .args(["--exact", name])
         .env(CHILD, "1")
         .env("HTTP_PROXY", "http://127.0.0.1:9")

@@ -48,7 +48,7 @@ impl Live {
     }
 }
 
-/// Brings everything that `cargo xtask test` needs beyond the compilers.
+/// Brings everything that `cargo xtask test` needs beyond Rust and its linker.
 ///
 /// # Errors
 /// The first part that cannot be had, with what to do about it.
@@ -103,14 +103,6 @@ pub(crate) fn toolchain(checkout: &Checkout) -> Result<(), Fault> {
         }
     }
     Ok(())
-}
-
-/// Brings the C compiler that some of our dependencies are built with.
-///
-/// # Errors
-/// [`Fault::Missing`] where apt cannot bring it.
-pub(crate) fn compiler() -> Result<(), Fault> {
-    system::bring(&system::COMPILER)
 }
 
 /// cargo-deny: the one on the PATH, else the one in the cache, built there when it is not.

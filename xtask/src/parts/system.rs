@@ -1,5 +1,6 @@
 //! Programs that the system's own package manager brings: on Debian and its kin by apt, as root
-//! or through a sudo that does not ask; elsewhere the person is told what to install.
+//! or through a sudo that does not ask; elsewhere the person is told what to install. A C compiler
+//! is not among them: Rust links with it, so this program would not be there without one.
 
 use std::process::Command;
 
@@ -9,20 +10,11 @@ use crate::fault::Fault;
 /// The oldest Python for which the model server is published.
 const PYTHON_CHECK: &str = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))";
 
-/// For building our dependencies.
-pub(super) const COMPILER: [Tool; 1] = [CC];
-
 /// For the model server.
 pub(super) const PYTHON: [Tool; 1] = [PYTHON3];
 
 /// For all tests against real programs.
 pub(super) const LIVE: [Tool; 3] = [PYTHON3, NPM, CURL];
-
-const CC: Tool = Tool {
-    name: "a C compiler",
-    proof: ("cc", &["--version"]),
-    packages: &["build-essential"],
-};
 
 const PYTHON3: Tool = Tool {
     name: "Python 3.10 or newer with venv and pip",
@@ -76,8 +68,15 @@ pub(super) fn bring(tools: &[Tool]) -> Result<(), Fault> {
     let Some(apt) = Apt::usable() else {
         return Err(missing(&absent, &packages));
     };
-    call::run(&mut apt.get(&["update", "--quiet"]))?;
-    let install = ["install", "--quiet", "--yes", "--no-install-recommends"];
+    call::run(&mut apt.get(&["update", "-qq"]))?;
+    let install = [
+        "install",
+        "-qq",
+        "-o",
+        "Dpkg::Use-Pty=0",
+        "--yes",
+        "--no-install-recommends",
+    ];
     call::run(apt.get(&install).args(&packages))?;
     let absent = self::absent(tools);
     if absent.is_empty() {

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
 use super::rig::{Event, in_memory, read_until};
-use crate::accept::guarded::Limits;
+use crate::accept::limits::Limits;
 
 const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 

@@ -4,7 +4,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::rig::{Event, Rig, read_until};
-use crate::accept::guarded::Limits;
+use crate::accept::limits::Limits;
 
 #[derive(Debug, Clone, Copy)]
 enum Leave {
@@ -150,4 +150,33 @@ async fn a_flood_behind_a_request_fails_the_connection() {
         dropped,
         "what is kept behind a request is bounded"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_any_moment_and_nothing_stays_behind() {
+    let mut rig = Rig::start(Limits::default()).await;
+    let clients = 300;
+    for at in 0..clients {
+        let mut client = rig.connect().await;
+        tokio::spawn(async move {
+            let mut bytes = post("/hold", 2000);
+            bytes.extend(vec![b'x'; 2000 + at % 3]);
+            let cut = bytes.len() - (at * 37) % bytes.len();
+            let _ = client.write_all(&bytes[..cut]).await;
+            tokio::time::sleep(std::time::Duration::from_millis((at % 30) as u64)).await;
+            let leave = if at % 2 == 0 { Leave::Fin } else { Leave::Rst };
+            go(client, leave);
+        });
+    }
+    let (mut began, mut dropped, mut closed) = (0, 0, 0);
+    while closed < clients {
+        match rig.next().await {
+            Event::Began(..) => began += 1,
+            Event::Dropped(_) => dropped += 1,
+            Event::BodyFailed(code) => assert_eq!(code, None, "leaving is nobody's mistake"),
+            Event::Closed => closed += 1,
+        }
+    }
+    assert!(began > 0, "some had sent the whole body");
+    assert_eq!(began, dropped, "every handler that began is gone");
 }

@@ -18,7 +18,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use crate::accept::guarded::{Guarded, Limits};
+use crate::accept::guarded::Guarded;
+use crate::accept::limits::Limits;
 use crate::accept::turn::{Answering, Turn};
 
 /// No test waits longer than this for what should come at once.

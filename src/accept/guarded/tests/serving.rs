@@ -1,9 +1,11 @@
 //! What is served, in which order, and what a refused client reads.
 
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use tokio::io::AsyncWriteExt;
 
-use super::rig::{Event, Rig, read_to_end, read_until};
-use crate::accept::guarded::Limits;
+use super::rig::{Event, Rig, in_memory, read_to_end, read_until};
+use crate::accept::limits::Limits;
 
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
@@ -196,6 +198,72 @@ async fn a_broken_chunk_fails_the_body_and_is_answered() {
             ),
             "{body:.40}: {event:?}"
         );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_before_a_small_body_keeps_the_connection() {
+    let rig = Rig::start(Limits::default()).await;
+    let mut client = rig.connect().await;
+    for _ in 0..5 {
+        let early = b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+        client.write_all(early).await.unwrap();
+        read_until(&mut client, "/early", 1).await;
+        let next = b"POST /next HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx";
+        client.write_all(next).await.unwrap();
+        read_until(&mut client, "</next 1>", 1).await;
+    }
+}
+
+/// One request with a random framing and length, and what answers it.
+fn any_request(random: &mut SmallRng, at: usize) -> (Vec<u8>, String) {
+    let body = "b".repeat(random.random_range(0..3000));
+    let head = format!("POST /r{at} HTTP/1.1\r\nHost: a\r\n");
+    let bytes = match random.random_range(0..3) {
+        0 => format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()),
+        1 if !body.is_empty() => {
+            let (left, right) = body.split_at(body.len() / 2);
+            let mut chunks = String::new();
+            for chunk in [left, right].into_iter().filter(|chunk| !chunk.is_empty()) {
+                chunks.push_str(&format!("{:x};a=b\r\n{chunk}\r\n", chunk.len()));
+            }
+            format!("{head}Transfer-Encoding: chunked\r\n\r\n{chunks}0\r\nT: 1\r\n\r\n")
+        }
+        _ => return (format!("{head}\r\n").into_bytes(), format!("</r{at} 0>")),
+    };
+    (bytes.into_bytes(), format!("</r{at} {}>", body.len()))
+}
+
+#[tokio::test]
+async fn however_the_bytes_are_cut_the_answers_are_the_same() {
+    let seed = 20_261_130;
+    let mut random = SmallRng::seed_from_u64(seed);
+    for round in 0..150 {
+        let (requests, answers): (Vec<_>, Vec<_>) = (0..random.random_range(1..8))
+            .map(|at| any_request(&mut random, at))
+            .unzip();
+        let bytes = requests.concat();
+        let (client, _events) = in_memory(Limits::default(), 64 * 1024);
+        let (mut reader, mut writer) = tokio::io::split(client);
+        let mut left = &bytes[..];
+        while !left.is_empty() {
+            let cut = random.random_range(1..=left.len().min(700));
+            writer.write_all(&left[..cut]).await.unwrap();
+            left = &left[cut..];
+            if random.random_bool(0.5) {
+                tokio::task::yield_now().await;
+            }
+        }
+        let text = read_until(&mut reader, ">", answers.len()).await;
+        let mut from = 0;
+        for answer in &answers {
+            let at = text[from..].find(answer);
+            assert!(
+                at.is_some(),
+                "seed {seed}, round {round}: {answer} in {text}"
+            );
+            from += at.unwrap();
+        }
     }
 }
 

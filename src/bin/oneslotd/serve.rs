@@ -1,0 +1,164 @@
+//! `serve`: takes the lock, loads the settings, runs the gateway until somebody stops it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use oneslot::config::Flag;
+use oneslot::gateway::{self, Options, StartError, Upstream};
+use oneslot::state::{Lock, LockError, StateDir};
+
+use crate::args::{Place, Serve};
+use crate::{Failure, HELD, MISUSED, out};
+
+/// Serves until a signal, then stops in order.
+pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
+    let state = StateDir::open(place.state_path()?).map_err(|error| Failure::of(&error))?;
+    // The lock comes first: a second one must not touch what the first one keeps.
+    let lock = Lock::acquire(&state, "oneslotd").map_err(|error| refused(&error))?;
+    let sources = place.sources(flags(serve))?;
+    let settings = sources
+        .start()
+        .map_err(|error| Failure::misused(error.to_string()))?;
+    for notice in &settings.notices {
+        out::tell(&format!("note: {notice}"));
+    }
+    let demo = if serve.demo {
+        Upstream::Demo
+    } else {
+        Upstream::Real
+    };
+    let options = Options {
+        settings,
+        state,
+        lock,
+        demo,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::of(&error))?;
+    runtime.block_on(until_stopped(options, &sources.file))
+}
+
+async fn until_stopped(options: Options, file: &Path) -> Result<(), Failure> {
+    // Heard from the first moment on, so that a signal during the start is not lost.
+    let mut stop = Stop::new().map_err(|error| Failure::of(&error))?;
+    let running = tokio::select! {
+        running = gateway::start(options) => running.map_err(|error| not_started(&error, file))?,
+        () = stop.asked() => return Ok(()),
+    };
+    for (at, address) in running.addresses().iter().enumerate() {
+        out::say(&if at == 0 {
+            first(*address)
+        } else {
+            format!("also on http://{address}")
+        });
+    }
+    stop.asked().await;
+    tokio::select! {
+        () = running.shutdown() => {}
+        // Whoever asks twice does not want to wait.
+        () = stop.asked() => {}
+    }
+    Ok(())
+}
+
+/// The first line on standard output, which programs that start this one wait for.
+fn first(address: SocketAddr) -> String {
+    format!("listening on http://{address}")
+}
+
+/// What was typed, as members of the settings.
+fn flags(serve: &Serve) -> Vec<Flag> {
+    let mut flags = Vec::new();
+    if !serve.listen.is_empty() {
+        let text = serve.listen.join(",");
+        flags.push(Flag {
+            name: "--listen",
+            member: "listen",
+            text,
+        });
+    }
+    if let Some(text) = serve.upstream.clone() {
+        flags.push(Flag {
+            name: "--upstream",
+            member: "upstream.base_url",
+            text,
+        });
+    }
+    if let Some(text) = serve.preset.clone() {
+        flags.push(Flag {
+            name: "--preset",
+            member: "preset",
+            text,
+        });
+    }
+    flags
+}
+
+fn refused(error: &LockError) -> Failure {
+    let failure = Failure::of(error);
+    match error {
+        LockError::Held { .. } => Failure {
+            text: format!("{}; use --state DIR for a second one", failure.text),
+            code: HELD,
+        },
+        LockError::Random(_) | LockError::State(_) => failure,
+    }
+}
+
+fn not_started(error: &StartError, file: &Path) -> Failure {
+    let failure = Failure::of(error);
+    if matches!(error, StartError::PortHeld { .. }) {
+        let text = format!(
+            "{}; stop it, or choose another address with --listen or in {}",
+            failure.text,
+            file.display()
+        );
+        return Failure {
+            text,
+            code: MISUSED,
+        };
+    }
+    failure
+}
+
+/// The signals that ask a program to stop.
+struct Stop {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    #[cfg(unix)]
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(unix)]
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    #[cfg(not(unix))]
+    async fn asked(&mut self) {
+        // Without a console there is nobody to ask.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Changing one member of the file: comments stay, two who save at once both win.
+//!
+//! The result is read back before it replaces anything, so that no edit can leave a file that
+//! would be refused; and a file that cannot be read is never overwritten.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use toml_edit::{DocumentMut, Item, Table, TableLike};
+
+use super::Key;
+use super::fault::Fault;
+use super::file::{self, Content};
+use super::load::{Sources, sound};
+use super::members::{self, Member};
+use super::value::{Kind, Value};
+use crate::state::durable;
+
+/// Why a member was not changed; the file is then as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// There is no such member.
+    #[error("{path} is not a setting")]
+    Find {
+        /// The path that was asked for.
+        path: String,
+    },
+    /// The file cannot be read as it is, or could not be with this change.
+    #[error("{}", .faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Faulty {
+        /// What is wrong.
+        faults: Vec<Fault>,
+    },
+    /// The file is marked as not to be written.
+    #[error("{} is read-only and stays as it is", file.display())]
+    ReadOnly {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Somebody else kept the file locked for too long.
+    #[error("{} is being changed by another program", file.display())]
+    Lock {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file, or its directory, could not be written.
+    #[error("cannot write {}", file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// How long an edit waits for another one; each takes milliseconds.
+const TRIES: u32 = 200;
+const BETWEEN_TRIES: Duration = Duration::from_millis(25);
+
+impl Sources {
+    /// Sets the member at `path` in the file, or takes it out of the file with `None`.
+    ///
+    /// # Errors
+    ///
+    /// [`EditError`]; the file is then as it was.
+    pub fn edit(&self, path: &str, value: Option<&Value>) -> Result<(), EditError> {
+        let member = members::find(path).ok_or_else(|| EditError::Find {
+            path: path.to_owned(),
+        })?;
+        self.change(|document| put(document, member, value))
+    }
+
+    /// Changes the keys in the file, and returns what `change` returned.
+    ///
+    /// # Errors
+    ///
+    /// [`EditError`]; the file is then as it was.
+    pub fn edit_keys<R>(&self, change: impl FnOnce(&mut Vec<Key>) -> R) -> Result<R, EditError> {
+        let member = members::find(KEYS).ok_or_else(|| EditError::Find {
+            path: KEYS.to_owned(),
+        })?;
+        self.change(|document| {
+            let item = document.get("access").and_then(|access| access.get("keys"));
+            let mut keys = match item.map(|item| Kind::Keys.from_toml(item)) {
+                Some(Ok(Value::Keys(keys))) => keys,
+                _ => Vec::new(),
+            };
+            let result = change(&mut keys);
+            put(document, member, Some(&Value::Keys(keys)));
+            result
+        })
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut DocumentMut) -> R) -> Result<R, EditError> {
+        // A link stays a link: what it points to is changed.
+        let file = fs::canonicalize(&self.file).unwrap_or_else(|_| self.file.clone());
+        let failed = |source| EditError::Write {
+            file: file.clone(),
+            source,
+        };
+        if let Some(directory) = file.parent().filter(|path| !path.as_os_str().is_empty()) {
+            durable::private_dir(directory).map_err(failed)?;
+        }
+        let _lock = lock(&file)?;
+        if fs::metadata(&file).is_ok_and(|metadata| metadata.permissions().readonly()) {
+            return Err(EditError::ReadOnly { file });
+        }
+        let mut document = self.document(&file)?;
+        let result = change(&mut document);
+        let text = document.to_string();
+        sound(file::parse(&file, &text)).map_err(|faults| EditError::Faulty { faults })?;
+        durable::write(&file, text.as_bytes()).map_err(failed)?;
+        Ok(result)
+    }
+
+    /// What to start from: the file, or the last good copy where only an empty file is left.
+    fn document(&self, file: &Path) -> Result<DocumentMut, EditError> {
+        let text = match file::read(file) {
+            Content::Missing => String::new(),
+            Content::Empty => match self.good.as_deref().map(file::read) {
+                Some(Content::Text(text)) => text,
+                _ => String::new(),
+            },
+            Content::Text(text) => text,
+            Content::Unreadable(fault) => {
+                return Err(EditError::Faulty {
+                    faults: vec![fault],
+                });
+            }
+        };
+        text.parse().map_err(|_| EditError::Faulty {
+            faults: file::parse(file, &text).faults,
+        })
+    }
+}
+
+const KEYS: &str = "access.keys";
+
+/// Puts `value` where `member` stands, keeping the comments around it.
+fn put(document: &mut DocumentMut, member: &Member, value: Option<&Value>) {
+    let (section, name) = member.place();
+    let root = document.as_table_mut();
+    let Some(section) = section else {
+        return put_in(root, name, value);
+    };
+    if value.is_none() && !root.contains_key(section) {
+        return;
+    }
+    let item = root
+        .entry(section)
+        .or_insert_with(|| Item::Table(Table::new()));
+    // A value in the section's place is a fault, which is found when the result is read back.
+    if let Some(table) = item.as_table_like_mut() {
+        put_in(table, name, value);
+    }
+}
+
+fn put_in(table: &mut dyn TableLike, name: &str, value: Option<&Value>) {
+    let Some(value) = value else {
+        table.remove(name);
+        return;
+    };
+    let mut new = value.to_toml();
+    match table.get_mut(name) {
+        Some(Item::Value(old)) => {
+            *new.decor_mut() = old.decor().clone();
+            *old = new;
+        }
+        // Keys written as [[access.keys]] become one list.
+        Some(other) => *other = Item::Value(new),
+        None => {
+            table.insert(name, Item::Value(new));
+        }
+    }
+}
+
+/// Locks a sibling of the file: the file itself is replaced, and a lock on it with it.
+fn lock(file: &Path) -> Result<File, EditError> {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(file.file_name().unwrap_or_default());
+    name.push(".lock");
+    let failed = |source| EditError::Write {
+        file: file.to_owned(),
+        source,
+    };
+    let lock = durable::private()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(file.with_file_name(name))
+        .map_err(failed)?;
+    for _ in 0..TRIES {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) => thread::sleep(BETWEEN_TRIES),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+    }
+    Err(EditError::Lock {
+        file: file.to_owned(),
+    })
+}

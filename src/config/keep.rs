@@ -1,0 +1,98 @@
+//! What is kept beside the file: faulty files aside, the last good one, modes.
+//!
+//! None of it stops the program; what could not be done is a notice.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::Loaded;
+use super::fault::{Notice, words};
+use crate::state::durable;
+
+/// Copies a file that cannot be used to `config.toml.corrupt-<time>` beside it.
+///
+/// An equal copy that is already there is enough, so that starting often does not fill the
+/// directory. The file itself stays: a person may want to mend it.
+pub(super) fn aside(file: &Path, now: Timestamp) -> Notice {
+    match copy_aside(file, now) {
+        Ok(copy) => Notice::KeptAside {
+            file: file.to_owned(),
+            copy,
+        },
+        Err(error) => Notice::NotKeptAside {
+            file: file.to_owned(),
+            reason: words(&error),
+        },
+    }
+}
+
+/// Copies a good file to `good`, unless the copy is already the same.
+pub(super) fn good(file: &Path, good: &Path) -> Option<Notice> {
+    let kept = match fs::read(file) {
+        // An empty file says nothing, and no file says nothing new: the copy stays.
+        Ok(bytes) if bytes.is_empty() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(bytes) if fs::read(good).is_ok_and(|old| old == bytes) => Ok(()),
+        Ok(bytes) => durable::write(good, &bytes),
+        Err(error) => Err(error),
+    };
+    let reason = words(&kept.err()?);
+    Some(Notice::GoodNotKept {
+        good: good.to_owned(),
+        reason,
+    })
+}
+
+/// Closes a file that holds a credential, or may hold one since nobody could read it, to others.
+pub(super) fn secure(file: &Path, loaded: &Loaded) -> Option<Notice> {
+    let settings = &loaded.settings;
+    let holds_one = settings.upstream.api_key.is_some()
+        || !settings.access.keys.is_empty()
+        || loaded.notices.iter().any(Notice::is_fallback);
+    if !holds_one || !file.is_file() {
+        return None;
+    }
+    match durable::close_file(file) {
+        Ok(None) => None,
+        Ok(Some(had)) => Some(Notice::Tightened {
+            file: file.to_owned(),
+            had,
+        }),
+        Err(error) => Some(Notice::Open {
+            file: file.to_owned(),
+            reason: words(&error),
+        }),
+    }
+}
+
+fn copy_aside(file: &Path, now: Timestamp) -> io::Result<PathBuf> {
+    let bytes = fs::read(file)?;
+    let name = file
+        .file_name()
+        .ok_or(io::ErrorKind::InvalidInput)?
+        .to_string_lossy()
+        .into_owned();
+    let prefix = format!("{name}.corrupt-");
+    let directory = file.parent().filter(|path| !path.as_os_str().is_empty());
+    for entry in fs::read_dir(directory.unwrap_or(Path::new(".")))? {
+        let path = entry?.path();
+        let is_copy = path
+            .file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with(&prefix));
+        if is_copy && fs::read(&path).is_ok_and(|copy| copy == bytes) {
+            return Ok(path);
+        }
+    }
+    let time = now.strftime("%Y%m%dT%H%M%SZ");
+    let mut copy = file.with_file_name(format!("{prefix}{time}"));
+    let mut number = 1;
+    while copy.exists() {
+        number += 1;
+        copy = file.with_file_name(format!("{prefix}{time}-{number}"));
+    }
+    durable::write(&copy, &bytes)?;
+    Ok(copy)
+}

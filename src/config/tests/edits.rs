@@ -1,0 +1,256 @@
+//! Saving: comments stay, nothing is lost, nothing faulty is written.
+
+use super::*;
+
+#[test]
+fn comments_order_and_everything_else_stay() {
+    let desk = Desk::with(
+        "# my desk\npreset = \"balanced\"  # calm\n\n[queue]  # short\n# four is plenty\nmax_waiting = 4  # not more\nmax_wait_s = 30\n\n[unknown]\nkept = 1\n",
+    );
+    desk.sources
+        .edit("queue.max_waiting", Some(&Value::Whole(6)))
+        .unwrap();
+    desk.sources
+        .edit("log.level", Some(&Value::Text("warn".to_owned())))
+        .unwrap();
+    desk.sources.edit("queue.max_wait_s", None).unwrap();
+    desk.sources.edit("access.require_key", None).unwrap();
+    assert_eq!(
+        desk.text(),
+        "# my desk\npreset = \"balanced\"  # calm\n\n[queue]  # short\n# four is plenty\nmax_waiting = 6  # not more\n\n[unknown]\nkept = 1\n\n[log]\nlevel = \"warn\"\n"
+    );
+}
+
+#[test]
+fn a_member_at_the_top_is_set_before_the_sections() {
+    let desk = Desk::with("[queue]\nmax_waiting = 4\n");
+    desk.sources
+        .edit("preset", Some(&Value::Text("strict".to_owned())))
+        .unwrap();
+    assert_eq!(desk.settings().preset, Preset::Strict, "{}", desk.text());
+    assert_eq!(desk.settings().queue.max_waiting, 4);
+}
+
+#[test]
+fn a_section_written_inline_is_edited_where_it_stands() {
+    let desk = Desk::with("queue = { max_waiting = 4 }\nlog.level = \"warn\"\n");
+    desk.sources
+        .edit("queue.max_waiting", Some(&Value::Whole(1)))
+        .unwrap();
+    desk.sources
+        .edit("log.format", Some(&Value::Text("json".to_owned())))
+        .unwrap();
+    let settings = desk.settings();
+    assert_eq!(settings.queue.max_waiting, 1, "{}", desk.text());
+    assert_eq!(
+        (settings.log.level, settings.log.format),
+        (Level::Warn, Format::Json)
+    );
+}
+
+#[test]
+fn the_first_save_makes_file_and_directory_for_this_user_alone() {
+    let mut desk = Desk::new();
+    desk.sources.file = desk.temp.path().join("new/oneslot/config.toml");
+    desk.sources
+        .edit("queue.max_waiting", Some(&Value::Whole(1)))
+        .unwrap();
+    assert_eq!(desk.text(), "[queue]\nmax_waiting = 1\n");
+    #[cfg(unix)]
+    {
+        assert_eq!(mode(&desk.sources.file), 0o600);
+        assert_eq!(mode(desk.sources.file.parent().unwrap()), 0o700);
+    }
+}
+
+#[test]
+fn what_would_be_refused_is_not_written() {
+    let desk = Desk::with("[queue]\nmax_waiting = 4\n");
+    let refused = [
+        ("queue.max_waiting", Value::Whole(1_000_000)),
+        ("queue.max_waiting", Value::Text("x".to_owned())),
+        ("listen", Value::List(vec!["127.0.0.1:70000".to_owned()])),
+        ("upstream.base_url", Value::Text("ftp://x".to_owned())),
+        ("queue.nothing", Value::Whole(1)),
+    ];
+    for (path, value) in refused {
+        assert!(
+            desk.sources.edit(path, Some(&value)).is_err(),
+            "{path} = {value} is no good"
+        );
+        assert_eq!(desk.text(), "[queue]\nmax_waiting = 4\n");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_never_overwritten() {
+    for bytes in [&[0_u8; 400][..], b"half [", b"\xff\xfe", b"queue = 4\n"] {
+        let desk = Desk::new();
+        fs::write(&desk.sources.file, bytes).unwrap();
+        let error = desk
+            .sources
+            .edit("queue.max_waiting", Some(&Value::Whole(1)))
+            .unwrap_err();
+        assert!(matches!(error, EditError::Faulty { .. }), "{error}");
+        assert_eq!(fs::read(&desk.sources.file).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_wrong_value_can_be_mended_by_setting_it() {
+    let desk = Desk::with("# mine\n[queue]\nmax_waiting = \"four\"\n");
+    desk.sources
+        .edit("queue.max_waiting", Some(&Value::Whole(4)))
+        .unwrap();
+    assert_eq!(desk.text(), "# mine\n[queue]\nmax_waiting = 4\n");
+}
+
+#[test]
+fn saving_over_an_emptied_file_starts_from_the_last_good_copy() {
+    let desk = Desk::with("# mine\n[queue]\nmax_waiting = 2\n");
+    desk.sources.start().unwrap();
+    desk.save("");
+    desk.sources
+        .edit("log.level", Some(&Value::Text("warn".to_owned())))
+        .unwrap();
+    assert_eq!(
+        desk.text(),
+        "# mine\n[queue]\nmax_waiting = 2\n\n[log]\nlevel = \"warn\"\n"
+    );
+}
+
+#[test]
+fn a_read_only_file_stays_as_it_is() {
+    let desk = Desk::with("[queue]\nmax_waiting = 4\n");
+    let mut permissions = fs::metadata(&desk.sources.file).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&desk.sources.file, permissions).unwrap();
+    let error = desk
+        .sources
+        .edit("queue.max_waiting", Some(&Value::Whole(1)))
+        .unwrap_err();
+    assert!(matches!(error, EditError::ReadOnly { .. }), "{error}");
+    assert_eq!(desk.text(), "[queue]\nmax_waiting = 4\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_linked_file_stays_a_link() {
+    let desk = Desk::new();
+    let target = desk.temp.path().join("dotfiles.toml");
+    fs::write(&target, "# kept elsewhere\n").unwrap();
+    std::os::unix::fs::symlink(&target, &desk.sources.file).unwrap();
+    desk.sources
+        .edit("queue.max_waiting", Some(&Value::Whole(1)))
+        .unwrap();
+    assert!(
+        fs::symlink_metadata(&desk.sources.file)
+            .unwrap()
+            .is_symlink()
+    );
+    assert!(
+        fs::read_to_string(&target)
+            .unwrap()
+            .contains("max_waiting = 1")
+    );
+}
+
+#[test]
+fn two_who_save_at_once_do_not_lose_each_others_change() {
+    let desk = Desk::with("# mine\n");
+    let members = [
+        "queue.max_waiting",
+        "upstream.slots",
+        "window.margin",
+        "timeouts.stall_s",
+    ];
+    std::thread::scope(|scope| {
+        for path in members {
+            let sources = desk.sources.clone();
+            scope.spawn(move || {
+                for round in 1..=25 {
+                    sources.edit(path, Some(&Value::Whole(round))).unwrap();
+                }
+            });
+        }
+    });
+    let settings = desk.settings();
+    for path in members {
+        let value = members::find(path).unwrap().read(&settings);
+        assert_eq!(
+            value,
+            Value::Whole(25),
+            "{path} has its last value:\n{}",
+            desk.text()
+        );
+    }
+}
+
+#[test]
+fn a_reader_never_sees_a_file_that_is_neither_old_nor_new() {
+    let desk = Desk::with("[upstream]\nmodel = \"x\"\n");
+    let sources = desk.sources.clone();
+    let writer = std::thread::spawn(move || {
+        for round in 0..100 {
+            let model = format!("{round:0>900}");
+            sources
+                .edit("upstream.model", Some(&Value::Text(model)))
+                .unwrap();
+        }
+    });
+    while !writer.is_finished() {
+        let settings = desk.sources.load_exactly().unwrap().settings;
+        let length = settings.upstream.model.unwrap().len();
+        assert!(
+            length == 1 || length == 900,
+            "a whole value, but {length} characters"
+        );
+    }
+    writer.join().unwrap();
+}
+
+#[test]
+fn keys_are_added_and_removed_in_both_spellings() {
+    let (zed, shown) = Key::make("zed").unwrap();
+    let digest: String = zed
+        .sha256
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let tables = format!(
+        "[[access.keys]]\nname = \"zed\"\nsha256 = \"{digest}\"\n\n[log]\nlevel = \"warn\"\n"
+    );
+    for text in [String::new(), "# mine\n[access]\n".to_owned(), tables] {
+        let desk = Desk::with(&text);
+        desk.sources
+            .edit_keys(|keys| keys.retain(|key| key.name != "zed"))
+            .unwrap();
+        desk.sources
+            .edit_keys(|keys| keys.push(zed.clone()))
+            .unwrap();
+        let settings = desk.settings();
+        assert_eq!(
+            settings.key_of(&shown).map(|key| key.name.as_str()),
+            Some("zed"),
+            "{}",
+            desk.text()
+        );
+        assert_eq!(settings.key_of("os-other"), None);
+        desk.sources.edit_keys(Vec::clear).unwrap();
+        assert!(desk.settings().access.keys.is_empty(), "{}", desk.text());
+    }
+}
+
+#[test]
+fn a_key_is_random_and_kept_as_its_digest_alone() {
+    let (first, one) = Key::make("a").unwrap();
+    let (_, two) = Key::make("a").unwrap();
+    assert_ne!(one, two);
+    assert!(
+        one.starts_with("os-") && one.len() == 46,
+        "256 bits in 43 letters: {one}"
+    );
+    assert_eq!(first.sha256, Key::digest(&one));
+    let text = Value::Keys(vec![first]).to_string();
+    assert!(!text.contains(&one), "the file never holds the key itself");
+}
