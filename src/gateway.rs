@@ -6,48 +6,58 @@ use std::net::SocketAddr;
 
 use crate::config::Loaded;
 use crate::state::{Lock, StateDir};
+use crate::upstream::Root;
 
-/// What a gateway is started with.
+/// What a gateway is made of.
 #[derive(Debug)]
 pub struct Options {
-    /// The settings, and where they came from.
-    pub settings: Loaded,
-    /// The state directory.
+    /// The settings and where they came from.
+    pub loaded: Loaded,
+    /// Where state is kept.
     pub state: StateDir,
-    /// The right to serve with it; held until the gateway has stopped.
+    /// The right to serve with that state.
     pub lock: Lock,
-    /// What is behind the gateway.
-    pub demo: Upstream,
+    /// A real model server, or the built-in simulated one.
+    pub serve: Serve,
 }
 
-/// What is behind the gateway.
+/// What is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Upstream {
-    /// A model server.
-    Real,
-    /// The built-in simulated model, which says so in every answer.
+pub enum Serve {
+    /// The configured upstream.
+    Upstream,
+    /// The built-in demo, which says so in every answer.
     Demo,
 }
 
 /// Why a gateway did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Another program holds the port.
-    #[error("{address} is held by {}", by.as_deref().unwrap_or("another program"))]
-    PortHeld {
-        /// The address.
-        address: SocketAddr,
-        /// The other program, where the system tells.
-        by: Option<String>,
-    },
-    /// The address could not be bound for another reason.
-    #[error("cannot serve on {address}")]
+    /// The address is taken, reserved or not ours.
+    #[error("cannot listen on {address}{}", holder.as_ref().map(|who| format!(": {who} holds it")).unwrap_or_default())]
     Bind {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The program that holds it, if it can be told.
+        holder: Option<String>,
+        /// What the system said.
         #[source]
         source: io::Error,
+    },
+    /// No address to listen on.
+    #[error("listen names no address")]
+    NoAddress,
+    /// Beyond loopback without a key.
+    #[error("{address} can be reached from other machines")]
+    Exposed {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The upstream would be the gateway itself.
+    #[error("upstream.base_url {root} is this gateway's own address")]
+    Loop {
+        /// The root.
+        root: Root,
     },
 }
 
@@ -65,14 +75,14 @@ pub struct Running {
 /// [`StartError`].
 pub async fn start(options: Options) -> Result<Running, StartError> {
     let Options {
-        settings,
+        loaded,
         state: _,
         lock,
-        demo: _,
+        serve: _,
     } = options;
     Ok(Running {
         lock,
-        addresses: settings.settings.listen,
+        addresses: loaded.settings.listen,
     })
 }
 

@@ -38,14 +38,12 @@ fn a_section_written_inline_is_edited_where_it_stands() {
         .edit("queue.max_waiting", Some(&Value::Whole(1)))
         .unwrap();
     desk.sources
-        .edit("log.format", Some(&Value::Text("json".to_owned())))
+        .edit("log.record", Some(&Value::Bool(false)))
         .unwrap();
     let settings = desk.settings();
     assert_eq!(settings.queue.max_waiting, 1, "{}", desk.text());
-    assert_eq!(
-        (settings.log.level, settings.log.format),
-        (Level::Warn, Format::Json)
-    );
+    assert_eq!(settings.log.level, Level::Warn);
+    assert!(!settings.log.record, "beside the dotted key");
 }
 
 #[test]
