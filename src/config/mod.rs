@@ -12,6 +12,7 @@ pub mod members;
 mod fault;
 mod file;
 mod keep;
+mod spoken;
 mod contradiction;
 mod load;
 mod key;
