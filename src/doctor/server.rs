@@ -192,7 +192,8 @@ async fn lives(upstream: &Upstream, patient: &Patient<'_>, chart: &mut Chart<'_>
                 | Outage::ProbeFailed
                 | Outage::Garbled
                 | Outage::ProcessGone { .. }
-                | Outage::CoolingDown => "look at the model server's own log",
+                | Outage::Silent
+                | Outage::ServerError => "look at the model server's own log",
             };
             chart.fix(
                 format!("its list of models cannot be read: {outage}"),
