@@ -162,10 +162,13 @@ async fn at_any_moment_and_nothing_stays_behind() {
         tokio::spawn(async move {
             let mut bytes = post("/hold", 2000);
             bytes.extend(vec![b'x'; 2000 + at % 3]);
-            let cut = bytes.len() - (at * 37) % bytes.len();
+            let cut = match at % 4 {
+                0 => (at * 37) % bytes.len(),
+                _ => bytes.len(),
+            };
             let _ = client.write_all(&bytes[..cut]).await;
             tokio::time::sleep(std::time::Duration::from_millis((at % 30) as u64)).await;
-            let leave = if at % 2 == 0 { Leave::Fin } else { Leave::Rst };
+            let leave = if at % 5 < 2 { Leave::Fin } else { Leave::Rst };
             go(client, leave);
         });
     }
@@ -178,6 +181,9 @@ async fn at_any_moment_and_nothing_stays_behind() {
             Event::Closed => closed += 1,
         }
     }
-    assert!(began > 0, "some had sent the whole body");
+    assert!(
+        began >= clients / 2,
+        "most had sent the whole body: {began}"
+    );
     assert_eq!(began, dropped, "every handler that began is gone");
 }
