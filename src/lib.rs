@@ -7,6 +7,7 @@
 //! in `desk`) do no I/O and read no clock: time, readings and token counts are arguments.
 
 // The shared words.
+pub mod clock;
 pub mod config;
 pub mod refusal;
 pub mod state;
@@ -28,6 +29,7 @@ pub mod record;
 
 // What holds the stages together.
 pub mod desk;
+pub mod exchange;
 pub mod gateway;
 pub mod demo;
 pub mod doctor;

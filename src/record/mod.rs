@@ -10,6 +10,7 @@ mod file;
 mod latency;
 mod lines;
 pub mod log;
+pub mod meter;
 pub mod metrics;
 mod open;
 mod recorder;

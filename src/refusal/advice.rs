@@ -306,9 +306,10 @@ impl fmt::Display for Outage {
             Self::ProcessGone {
                 memory_short: false,
             } => "The model server's process is gone",
-            Self::CoolingDown => {
-                "The model server failed a moment ago and is given time to recover"
+            Self::Silent => {
+                "The model server went silent during a request and is given time to recover"
             }
+            Self::ServerError => "The model server failed a request and is given time to recover",
         })
     }
 }
@@ -318,8 +319,6 @@ impl fmt::Display for Cut {
         f.write_str(match self {
             Self::Reset => "The model server's connection broke in the middle of the answer: what came before is incomplete",
             Self::NoFinish => "The model server ended the answer without its finish marker: what came before may be incomplete",
-            Self::Stalled => "The model server stopped sending in the middle of the answer: what came before is incomplete",
-            Self::TooLong => "The answer ran past its time limit: what came before is incomplete",
             Self::Cancelled => "The answer was stopped by a person: what came before is incomplete",
             Self::ShuttingDown => "OneSlot was shut down in the middle of the answer: what came before is incomplete",
         })

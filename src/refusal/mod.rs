@@ -175,8 +175,10 @@ pub enum Outage {
         /// Whether memory was short at that moment.
         memory_short: bool,
     },
-    /// An earlier failure; the cooldown has not ended.
-    CoolingDown,
+    /// A dispatched request got no answer in time.
+    Silent,
+    /// It answered with an error that is not the request's own fault.
+    ServerError,
 }
 
 /// Which clock ran out; each has its own sentence.
@@ -197,10 +199,6 @@ pub enum Cut {
     Reset,
     /// It ended politely, without its finish marker.
     NoFinish,
-    /// It stalled.
-    Stalled,
-    /// It ran past the total limit.
-    TooLong,
     /// A person stopped it.
     Cancelled,
     /// The gateway is shutting down.

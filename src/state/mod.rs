@@ -13,7 +13,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use lock::{ControlToken, HeldBy, Lock, LockError};
-pub use pause::Pause;
 pub use running::{Running, read_running};
 
 /// The state directory.

@@ -5,16 +5,8 @@
 use std::fs;
 use std::io;
 
-use serde::{Deserialize, Serialize};
-
 use super::{StateDir, StateError, durable};
-
-/// A pause as a person asked for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pause {
-    /// When it ends, in milliseconds since 1970 by the wall clock; `None` until resumed.
-    pub until_ms: Option<u64>,
-}
+use crate::pause::Pause;
 
 impl StateDir {
     /// The pause that was kept, also one whose deadline has passed.

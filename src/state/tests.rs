@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::pause::Pause;
 
 fn open() -> (tempfile::TempDir, StateDir) {
     let temp = tempfile::tempdir().unwrap();

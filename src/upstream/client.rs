@@ -237,7 +237,7 @@ impl Reply {
 }
 
 /// The platform's verifier for https; for http an empty store, which costs nothing and is not used.
-fn tls(scheme: Scheme) -> Result<rustls::ClientConfig, OpenError> {
+pub(super) fn tls(scheme: Scheme) -> Result<rustls::ClientConfig, OpenError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

@@ -21,6 +21,7 @@ mod unload;
 mod errors;
 mod overflow;
 pub mod process;
+pub mod send;
 
 #[cfg(test)]
 #[expect(
@@ -31,7 +32,7 @@ pub mod process;
 mod tests;
 
 use std::net::SocketAddr;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -54,6 +55,24 @@ use busy::SlotReader;
 use client::Client;
 use count::Counter;
 use probe::Prober;
+
+/// The TLS of the relay's own connections; `None` for a root that needs none.
+///
+/// # Errors
+///
+/// The platform's certificates could not be read.
+pub fn tls_for(root: &Root) -> Result<Option<Arc<rustls::ClientConfig>>, OpenError> {
+    match root.scheme() {
+        Scheme::Http => Ok(None),
+        Scheme::Https => client::tls(Scheme::Https).map(|config| Some(Arc::new(config))),
+    }
+}
+
+/// Whether an answer means "the model is being loaded": llama.cpp's 503.
+pub fn says_loading(status: http::StatusCode, body: &[u8]) -> bool {
+    status == http::StatusCode::SERVICE_UNAVAILABLE
+        && serde_json::from_slice(body).is_ok_and(|body| probe::says_loading(&body))
+}
 
 /// How long the questions beside the slot may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,2 +1,49 @@
-//! The project's own commands.
-fn main() {}
+//! The project's own commands. `cargo xtask help` lists them.
+//!
+//! Each command sets up what it needs on a fresh machine and says what is missing where it
+//! cannot. Nothing here is part of the product, and nothing here decides what the product does.
+
+mod call;
+mod checkout;
+mod fault;
+mod ledger;
+mod lint;
+mod outcomes;
+mod parts;
+mod run;
+mod say;
+mod suite;
+mod words;
+
+use std::process::ExitCode;
+
+use checkout::Checkout;
+use fault::Fault;
+use words::Order;
+
+fn main() -> ExitCode {
+    let ended = words::read(std::env::args().skip(1)).and_then(carry_out);
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            say::fault(&fault);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn carry_out(order: Order) -> Result<(), Fault> {
+    let checkout = Checkout::find()?;
+    match order {
+        Order::Help => {
+            say::line(words::HELP);
+            Ok(())
+        }
+        Order::Test => suite::test(&checkout),
+        Order::Lint => lint::lint(&checkout),
+        Order::Setup => parts::ready(&checkout).map(|_| ()),
+        Order::Ledger(form) => ledger::show(&checkout, form),
+        Order::Model(wish) => run::model(&checkout, &wish),
+        Order::Run(wish) => run::gateway(&checkout, &wish),
+    }
+}

@@ -1,0 +1,140 @@
+//! Whose turn it is on one connection: what the guard tells the service, and the service the guard.
+//!
+//! The guard says why a request was refused before it could be parsed; the service says when its
+//! answer is out, so that the next request may come. One per connection, shared by both.
+//!
+//! Not here: the bytes themselves ([`super::guarded`]).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::refusal::Refusal;
+
+/// The state that guard and service of one connection share.
+#[derive(Debug, Default)]
+pub struct Turn {
+    inner: Mutex<Inner>,
+}
+
+/// Held while a request is answered: dropping it lets the connection's next request come.
+///
+/// Put it into the response body, so that it lives until the body has ended or was dropped.
+#[derive(Debug)]
+#[must_use = "dropping it says that the answer is out"]
+pub struct Answering {
+    turn: Arc<Turn>,
+    request: u64,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Counts the heads that were let through; 0 before the first.
+    request: u64,
+    answered: bool,
+    refusal: Option<Refusal>,
+    reader: Option<Waker>,
+}
+
+impl Turn {
+    /// The state of a new connection.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Why the request at hand is refused, if the guard refused it.
+    ///
+    /// Ask first when a request arrives (what was parsed may then be only a placeholder), and again
+    /// when reading its body failed: `None` there means that the client left. Answer it, and
+    /// close: it is the connection's last.
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.lock().refusal.clone()
+    }
+
+    /// Takes up the request at hand. Take it once per request, when the service is called.
+    pub fn answering(self: &Arc<Self>) -> Answering {
+        Answering {
+            request: self.lock().request,
+            turn: Arc::clone(self),
+        }
+    }
+
+    /// A head is let through: its answer is now awaited.
+    pub(super) fn begin(&self) {
+        let mut inner = self.lock();
+        inner.request += 1;
+        inner.answered = false;
+    }
+
+    /// The request at hand is refused; it is the connection's last.
+    pub(super) fn refuse(&self, refusal: Refusal) {
+        self.lock().refusal = Some(refusal);
+    }
+
+    /// Ready when the answer to the request at hand is out; else the task is woken when it is.
+    pub(super) fn poll_answered(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.lock();
+        if inner.answered {
+            return Poll::Ready(());
+        }
+        match &mut inner.reader {
+            Some(reader) => reader.clone_from(cx.waker()),
+            None => inner.reader = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Every change is one assignment, so a panic elsewhere cannot leave it half done.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let reader = {
+            let mut inner = self.turn.lock();
+            // A guard that outlived its answer must not end a later one.
+            if inner.request != self.request {
+                return;
+            }
+            inner.answered = true;
+            inner.reader.take()
+        };
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_answered(turn: &Turn) -> bool {
+        turn.poll_answered(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    }
+
+    #[test]
+    fn a_turn_ends_when_its_answer_is_dropped() {
+        let turn = Turn::new();
+        turn.begin();
+        let answering = turn.answering();
+        assert!(!is_answered(&turn), "the answer is on its way");
+        drop(answering);
+        assert!(is_answered(&turn));
+        turn.begin();
+        assert!(!is_answered(&turn), "the next request has its own turn");
+    }
+
+    #[test]
+    fn an_answer_that_is_dropped_late_ends_no_other_turn() {
+        let turn = Turn::new();
+        turn.begin();
+        let (first, second) = (turn.answering(), turn.answering());
+        drop(first);
+        turn.begin();
+        drop(second);
+        assert!(!is_answered(&turn), "it belonged to the request before");
+    }
+}

@@ -1,0 +1,219 @@
+//! One chat's way through the stages, from its body to its answer.
+//!
+//! The whole way is one future: dropping it, because the client left or a panic unwound, leaves
+//! the line, gives the slot back (settled first if something had been sent) and records the
+//! ending. Not here: the stages' own rules, and the routes that take no slot.
+
+mod account;
+mod dispatch;
+mod fit;
+mod patience;
+mod told;
+
+use std::future::Future;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use tokio::time::Instant;
+
+use crate::chat::Chat;
+use crate::desk::{Arrival, Ending};
+use crate::gateway::Gateway;
+use crate::queue::{Delivery, RequestId};
+use crate::record::meter::Meter;
+use crate::record::{self, Lane, Open};
+use crate::refusal::{Refusal, UpstreamError};
+use crate::relay::commit::{Committed, Promised};
+use crate::relay::stream::StreamRelay;
+use crate::relay::{ResponseBody, boxed, whole::WholeBody};
+
+pub use account::Account;
+pub(crate) use account::ms;
+pub(crate) use patience::SECOND_LOOK;
+pub(crate) use told::Told;
+
+/// A chat that was admitted, with its whole body.
+pub struct Call {
+    /// The gateway.
+    pub gateway: Arc<Gateway>,
+    /// Names it.
+    pub id: RequestId,
+    /// The calling app.
+    pub app: String,
+    /// The headers that go to the upstream.
+    pub upward: HeaderMap,
+    /// When its head arrived.
+    pub arrived: Instant,
+    /// The route, as the allow-list spells it.
+    pub path: &'static str,
+}
+
+/// An answer whose first bytes are there.
+pub(crate) enum Answer {
+    /// Piece by piece.
+    Stream {
+        /// The upstream's headers that go on, and ours.
+        head: HeaderMap,
+        /// The bytes.
+        relay: Box<StreamRelay>,
+        /// What is said in the stream when the headers are out already.
+        remark: Option<String>,
+    },
+    /// In one piece.
+    Whole {
+        /// The upstream's headers that go on, and ours.
+        head: HeaderMap,
+        /// The upstream's status.
+        status: StatusCode,
+        /// The bytes.
+        body: WholeBody,
+    },
+}
+
+type Work = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send>>;
+
+/// Serves one chat.
+///
+/// # Errors
+/// The refusal; its outcome has been recorded.
+///
+/// # Cancel safety
+/// Dropping the future (or the answer's body) ends the request as "left".
+pub async fn chat(call: Call, body: Bytes) -> Result<Response<ResponseBody>, Refusal> {
+    let settings = call.gateway.settings();
+    let commit_after = settings.relay.commit_after;
+    let arrived = call.arrived;
+    let chat = match Chat::read(body) {
+        Ok(chat) => chat,
+        Err(refusal) => {
+            let open = open(&call, Lane::Slot);
+            open.end(record::Ending::Refused(&refusal));
+            return Err(refusal);
+        }
+    };
+    let streams = chat.is_stream();
+    let mut work: Work = Box::pin(work(call, chat));
+    match commit_after.filter(|_| streams) {
+        None => work.await.map(respond),
+        Some(after) => match tokio::time::timeout_at(arrived + after, &mut work).await {
+            Ok(answer) => answer.map(respond),
+            Err(_) => Ok(commit(work)),
+        },
+    }
+}
+
+/// Waits for the turn, then dispatches.
+async fn work(call: Call, chat: Chat) -> Result<Answer, Refusal> {
+    let gateway = Arc::clone(&call.gateway);
+    let mut open = open(&call, Lane::Slot);
+    open.model = chat.model().map(str::to_owned);
+    open.stream = chat.is_stream();
+    open.asked = chat.asked();
+    open.queue_length = Some(gateway.owner.look(|desk, _, _| desk.line().len()) as u64);
+    let meter = Arc::new(Meter::new(
+        call.id,
+        call.app.clone(),
+        open.model.clone(),
+        chat.is_stream(),
+        gateway.owner.clock().at(),
+    ));
+    let mut account = Account::new(open, Arc::clone(&meter), Arc::clone(&gateway));
+    let mut counts = fit::Counts::default();
+    if let Some(refusal) = fit::never_fits(&gateway, &chat, &mut counts).await {
+        account.refuse(&refusal, Ending::Unsent);
+        return Err(refusal);
+    }
+    let arrival = Arrival {
+        id: call.id,
+        bytes: chat.raw().len(),
+        delivery: if chat.is_stream() {
+            Delivery::Stream
+        } else {
+            Delivery::Whole
+        },
+        print: print_of(chat.raw()),
+    };
+    let lease = match gateway.owner.arrive(arrival, meter).turn().await {
+        Ok(lease) => lease,
+        Err(refusal) => {
+            account.refuse(&refusal, Ending::Unsent);
+            return Err(refusal);
+        }
+    };
+    account.hold(lease);
+    dispatch::dispatch(call, chat, account, counts).await
+}
+
+fn open(call: &Call, lane: Lane) -> Open {
+    let arrival = record::Arrival {
+        id: call.id.to_string(),
+        app: Some(call.app.clone()),
+        path: call.path,
+        lane,
+        arrived_ms: u64::try_from(crate::clock::unix_ms()).unwrap_or(0),
+    };
+    let mut open = Open::new(&call.gateway.recorder, arrival);
+    open.consecutive_failures = u64::from(
+        call.gateway
+            .owner
+            .look(|desk, _, _| desk.health().consecutive_failures()),
+    );
+    open
+}
+
+fn respond(answer: Answer) -> Response<ResponseBody> {
+    let (status, head, body) = match answer {
+        Answer::Stream { head, relay, .. } => (StatusCode::OK, head, boxed(*relay)),
+        Answer::Whole { head, status, body } => (status, head, boxed(body)),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = head;
+    response
+}
+
+/// The stream has waited long enough: its status goes out, the work goes on behind it.
+fn commit(work: Work) -> Response<ResponseBody> {
+    let job = Box::pin(async move {
+        match work.await? {
+            Answer::Stream { relay, remark, .. } => Ok(Promised {
+                relay: *relay,
+                remark,
+            }),
+            Answer::Whole { .. } => Err(Refusal::Upstream(unasked_whole())),
+        }
+    });
+    let mut response = Response::new(boxed(Committed::new(job)));
+    let headers = response.headers_mut();
+    headers.insert(
+        http::header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream; charset=utf-8"),
+    );
+    headers.insert(
+        http::header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache"),
+    );
+    response
+}
+
+fn unasked_whole() -> UpstreamError {
+    UpstreamError {
+        status: StatusCode::OK,
+        kind: None,
+        code: None,
+        param: None,
+        excerpt: "it answered in one piece where a stream was asked for".to_owned(),
+        length: 0,
+        retry_after: None,
+    }
+}
+
+/// Recognises a body again; it need not resist anybody.
+fn print_of(body: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    body.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,211 @@
+//! What goes on beside requests: probes, settling, memory readings, the upstream's process.
+//!
+//! Each task waits for the desk to want something; with nobody at the desk nothing here wakes
+//! except the seldom idle probe. Not here: decisions, which are the desk's alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::desk::{Effect, Event, ProbeReport, SETTLE_CEILING};
+use crate::health::State;
+use crate::pressure::Level;
+use crate::queue::RequestId;
+use crate::refusal::Outage;
+use crate::upstream::{Access, Kind, Probe, process};
+
+use super::Gateway;
+use super::link::Link;
+
+/// Settling where the server does not show whether it works.
+const SETTLE: Duration = Duration::from_millis(500);
+/// The same for LM Studio, which finishes reading the prompt first.
+const SETTLE_LM_STUDIO: Duration = Duration::from_secs(5);
+/// Between two looks at a busy signal while settling.
+const SETTLE_LOOK: Duration = Duration::from_millis(50);
+/// Between two looks for a new process on the upstream's port during a cooldown.
+const PROCESS_LOOK: Duration = Duration::from_secs(1);
+
+/// Carries out what the desk wants, until the gateway is gone.
+///
+/// # Cancel safety
+/// Dropping it drops the probes and settlings under way; the desk is then gone too.
+pub(super) async fn carry_out(gateway: Arc<Gateway>, mut effects: mpsc::UnboundedReceiver<Effect>) {
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            effect = effects.recv() => match effect {
+                None => return,
+                Some(Effect::Probe) => {
+                    tasks.spawn(probe(Arc::clone(&gateway)));
+                }
+                Some(Effect::Settle { id }) => {
+                    tasks.spawn(settle(Arc::clone(&gateway), id));
+                }
+                Some(Effect::KeepPause(pause)) => gateway.keep_pause(pause),
+            },
+            Some(_) = tasks.join_next() => {}
+        }
+    }
+}
+
+async fn probe(gateway: Arc<Gateway>) {
+    gateway.read_memory();
+    let before = gateway.link();
+    let report = match &before {
+        None => search(&gateway).await,
+        Some(link) => look(&gateway, link).await,
+    };
+    // Another upstream was configured meanwhile: this report is about one that is gone, and the
+    // desk has asked for a new probe already.
+    let same = before.as_ref().is_none_or(|link| gateway.is_current(link));
+    if same {
+        gateway.owner.feed(Event::Probed(report));
+    }
+    // Also after a failure that left the process standing, so that it is not taken for a new one.
+    if let Some(link) = gateway.link()
+        && !matches!(
+            report,
+            ProbeReport::Failed(Outage::Refused | Outage::ProcessGone { .. })
+        )
+    {
+        gateway.refresh_process(&link).await;
+    }
+}
+
+/// Looks for a server on the usual ports and links to the first that proves what it is.
+async fn search(gateway: &Arc<Gateway>) -> ProbeReport {
+    match gateway.find_upstream().await {
+        true => ProbeReport::Alive { wants_key: false },
+        false => ProbeReport::Failed(Outage::NoneFound),
+    }
+}
+
+async fn look(gateway: &Arc<Gateway>, link: &Link) -> ProbeReport {
+    let limit = gateway.settings().health.timeout;
+    match link.upstream.probe(limit).await {
+        Probe::Alive { access, models } => {
+            // Learned again after an outage: another server may be there now.
+            if link.upstream.known_kind().is_none() || gateway.was_down() {
+                link.forget_window();
+                link.upstream.learn().await;
+            }
+            if let Some(models) = models {
+                gateway.reads.keep_models(models);
+            }
+            ProbeReport::Alive {
+                wants_key: access == Access::WantsKey,
+            }
+        }
+        Probe::Loading => ProbeReport::Loading,
+        Probe::Failed(outage) => {
+            link.forget_window();
+            link.sender.forget_idle();
+            ProbeReport::Failed(explain(gateway, outage).await)
+        }
+    }
+}
+
+/// A refused or broken connection of a process that was there says more than "refused".
+async fn explain(gateway: &Arc<Gateway>, outage: Outage) -> Outage {
+    match outage {
+        Outage::Refused | Outage::Reset if gateway.process_vanished().await => {
+            Outage::ProcessGone {
+                memory_short: gateway.pressure_level() >= Level::High,
+            }
+        }
+        Outage::NoneFound
+        | Outage::Refused
+        | Outage::ConnectTimeout
+        | Outage::Reset
+        | Outage::ProbeTimeout
+        | Outage::ProbeFailed
+        | Outage::WrongBaseUrl
+        | Outage::Garbled
+        | Outage::ProcessGone { .. }
+        | Outage::Silent
+        | Outage::ServerError => outage,
+    }
+}
+
+/// Waits until the server has let go of an aborted request.
+async fn settle(gateway: Arc<Gateway>, id: RequestId) {
+    if let Some(link) = gateway.link() {
+        let kind = link.upstream.known_kind();
+        let since = Instant::now();
+        loop {
+            // Nothing is asked of a server that is given time to recover.
+            let cooling = gateway.is_cooling();
+            let busy = if cooling {
+                None
+            } else {
+                link.upstream.busy(None).await
+            };
+            match busy {
+                Some(false) => break,
+                Some(true) => sleep(SETTLE_LOOK).await,
+                None => {
+                    let quiet = match kind {
+                        Some(Kind::LmStudio) => SETTLE_LM_STUDIO,
+                        Some(Kind::LlamaCpp | Kind::Ollama | Kind::Plain) | None => SETTLE,
+                    };
+                    sleep(quiet.saturating_sub(since.elapsed())).await;
+                    break;
+                }
+            }
+            if since.elapsed() >= SETTLE_CEILING {
+                break;
+            }
+        }
+        tracing::debug!(request = %id, settled_ms = since.elapsed().as_millis() as u64, "settled");
+    }
+    gateway.owner.feed(Event::Settled { id });
+}
+
+/// Reads memory every few seconds while somebody runs or waits; sleeps otherwise.
+pub(super) async fn watch_memory(gateway: Arc<Gateway>) {
+    let mut changes = gateway.owner.changes();
+    loop {
+        if gateway.is_idle() {
+            if changes.changed().await.is_err() {
+                return;
+            }
+            continue;
+        }
+        gateway.read_memory();
+        sleep(gateway.settings().pressure.interval).await;
+    }
+}
+
+/// Ends a cooldown early when a new process listens on the upstream's port.
+pub(super) async fn watch_process(gateway: Arc<Gateway>) {
+    let mut changes = gateway.owner.changes();
+    loop {
+        let Some(port) = gateway.port_to_watch() else {
+            if changes.changed().await.is_err() {
+                return;
+            }
+            continue;
+        };
+        sleep(PROCESS_LOOK).await;
+        let found = tokio::task::spawn_blocking(move || process::of_port(port)).await;
+        if let Ok(Some(process)) = found
+            && Some(process.pid) != gateway.process_pid()
+            && gateway.is_cooling()
+        {
+            gateway.note_process(Some(process));
+            gateway.owner.feed(Event::CheckNow);
+        }
+    }
+}
+
+/// Whether the desk is in a state in which nothing may be asked of the upstream.
+pub(super) fn is_cooling(state: State, now: Duration) -> bool {
+    match state {
+        State::Down { until, .. } => until > now,
+        State::Unknown | State::Ready | State::Loading { .. } => false,
+    }
+}

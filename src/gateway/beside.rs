@@ -1,0 +1,302 @@
+//! Routes beside the slot: the upstream's read-only answers while a generation runs.
+//!
+//! Nothing is sent during a cooldown; a copy of an earlier answer serves then, and where the
+//! upstream is slow. Copies are kept in memory only, few and small.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use tokio::time::timeout;
+
+use crate::accept::turn::Turn;
+use crate::admit::headers::downward;
+use crate::health::State;
+use crate::record::{self, Lane, Open};
+use crate::refusal::{Clock, Outage, Refusal};
+use crate::relay::whole::{Held, hold};
+use crate::relay::{ResponseBody, full};
+use crate::upstream::send::Outgoing;
+use crate::upstream::{Kind, error_of};
+
+use super::service::{Passed, read_body, upward_headers};
+use super::{Gateway, lock};
+
+/// A read that takes longer is answered from a copy, if there is one.
+const SLOW: Duration = Duration::from_secs(2);
+/// A read without a copy may take this long.
+const LIMIT: Duration = Duration::from_secs(30);
+/// A larger answer is not kept.
+const COPY_LIMIT: usize = 1 << 20;
+/// An answer beside the slot is held up to this many bytes.
+const ANSWER_LIMIT: usize = 16 << 20;
+/// How many answers are kept.
+const COPIES: usize = 32;
+
+const COPY_AGE: HeaderName = HeaderName::from_static("age");
+
+/// Copies of read-only answers, by path and query.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    copies: Mutex<HashMap<String, Copy>>,
+}
+
+#[derive(Debug, Clone)]
+struct Copy {
+    head: HeaderMap,
+    body: Bytes,
+    kept: tokio::time::Instant,
+}
+
+impl Reads {
+    /// Keeps the list of models a probe brought.
+    pub(crate) fn keep_models(&self, body: Bytes) {
+        let mut head = HeaderMap::new();
+        head.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.keep(
+            "/v1/models".to_owned(),
+            downward(StatusCode::OK, &head),
+            body,
+        );
+    }
+
+    /// Forgets everything: it was another server's.
+    pub(crate) fn forget(&self) {
+        lock(&self.copies).clear();
+    }
+
+    fn keep(&self, key: String, head: HeaderMap, body: Bytes) {
+        let mut copies = lock(&self.copies);
+        if body.len() <= COPY_LIMIT && (copies.len() < COPIES || copies.contains_key(&key)) {
+            copies.insert(
+                key,
+                Copy {
+                    head,
+                    body,
+                    kept: tokio::time::Instant::now(),
+                },
+            );
+        }
+    }
+
+    fn copy(&self, key: &str) -> Option<Response<ResponseBody>> {
+        let copy = lock(&self.copies).get(key).cloned()?;
+        let mut response = Response::new(full(copy.body));
+        *response.headers_mut() = copy.head;
+        let age = HeaderValue::from(copy.kept.elapsed().as_secs());
+        response.headers_mut().insert(COPY_AGE, age);
+        Some(response)
+    }
+}
+
+/// `GET /`: says what this is, in the words clients of an Ollama look for in front of one.
+pub(super) fn root(gateway: &Gateway) -> Response<ResponseBody> {
+    let kind = gateway.link().and_then(|link| link.upstream.known_kind());
+    let words = match kind {
+        Some(Kind::Ollama) => "Ollama is running".to_owned(),
+        Some(Kind::LlamaCpp | Kind::LmStudio | Kind::Plain) | None => format!(
+            "OneSlot {} is running: point your app's base URL at this address with /v1\n",
+            env!("CARGO_PKG_VERSION")
+        ),
+    };
+    let mut response = Response::new(full(words.into()));
+    let headers = response.headers_mut();
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    response
+}
+
+/// Relays a read-only request.
+pub(super) async fn relay(
+    gateway: Arc<Gateway>,
+    passed: Passed,
+    turn: &Turn,
+    path: String,
+    cacheable: bool,
+) -> Result<Response<ResponseBody>, Refusal> {
+    let open = open(&gateway, &passed, &path);
+    match relayed(&gateway, passed, turn, &path, cacheable).await {
+        Ok(response) => {
+            open.end(record::Ending::Done);
+            Ok(response)
+        }
+        Err(refusal) => {
+            open.end(record::Ending::Refused(&refusal));
+            Err(refusal)
+        }
+    }
+}
+
+async fn relayed(
+    gateway: &Arc<Gateway>,
+    passed: Passed,
+    turn: &Turn,
+    path: &str,
+    cacheable: bool,
+) -> Result<Response<ResponseBody>, Refusal> {
+    let target = match &passed.routed.query {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    let copy = || {
+        if cacheable {
+            gateway.reads.copy(&target)
+        } else {
+            None
+        }
+    };
+    if let Some(refusal) = unreachable(gateway) {
+        return copy().ok_or(refusal);
+    }
+    let Some(link) = gateway.link() else {
+        return Err(Refusal::Unavailable {
+            outage: Outage::NoneFound,
+            retry_in: gateway.cooldown_left(),
+        });
+    };
+    let headers = upward_headers(&passed)?;
+    let method = passed.parts.method.clone();
+    let body = read_body(passed.body, &passed.settings, turn).await?;
+    let outgoing = Outgoing {
+        method: method.clone(),
+        path: target.clone(),
+        headers,
+        body,
+    };
+    let limit = if copy().is_some() { SLOW } else { LIMIT };
+    let exchange = async {
+        let (response, connection) = link.sender.send(&outgoing).await?.into_parts();
+        let (parts, body) = response.into_parts();
+        let held = hold(body, connection, ANSWER_LIMIT).await?;
+        Ok::<_, Outage>((parts, held))
+    };
+    let (parts, held) = match timeout(limit, exchange).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(outage)) => {
+            let retry_in = gateway.next_cooldown();
+            return copy().ok_or(Refusal::Unavailable { outage, retry_in });
+        }
+        Err(_) => {
+            return copy().ok_or(Refusal::Timeout {
+                clock: Clock::Total,
+                limit,
+            });
+        }
+    };
+    let bytes = match held {
+        Held::Whole { bytes, connection } => {
+            link.sender.give_back(connection);
+            bytes
+        }
+        Held::Flowing { .. } => return Err(too_long(parts.status)),
+    };
+    if !parts.status.is_success() {
+        return Err(unsupported(path, parts.status, link.upstream.known_kind())
+            .unwrap_or_else(|| Refusal::Upstream(error_of(parts.status, &parts.headers, &bytes))));
+    }
+    let head = downward(parts.status, &parts.headers);
+    if cacheable && method == Method::GET {
+        gateway.reads.keep(target, head.clone(), bytes.clone());
+    }
+    let mut response = Response::new(full(bytes));
+    *response.status_mut() = parts.status;
+    *response.headers_mut() = head;
+    Ok(response)
+}
+
+/// Nothing reaches the upstream during a cooldown.
+fn unreachable(gateway: &Gateway) -> Option<Refusal> {
+    gateway
+        .owner
+        .look(|desk, _, now| match desk.health().state() {
+            State::Down { outage, until } if until > now.at => Some(Refusal::Unavailable {
+                outage,
+                retry_in: until - now.at,
+            }),
+            State::Down { .. } | State::Unknown | State::Ready | State::Loading { .. } => None,
+        })
+}
+
+/// A 404 for a route that other servers have says who has it.
+fn unsupported(path: &str, status: StatusCode, kind: Option<Kind>) -> Option<Refusal> {
+    if !matches!(
+        status,
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED
+    ) {
+        return None;
+    }
+    let spoken_by = match path {
+        "/api/tags" | "/api/ps" | "/api/version" | "/api/show" => "Ollama",
+        "/api/v0/models" | "/api/v1/models" => "LM Studio",
+        "/props"
+        | "/models"
+        | "/tokenize"
+        | "/detokenize"
+        | "/apply-template"
+        | "/v1/chat/completions/input_tokens"
+        | "/v1/responses/input_tokens" => "llama.cpp",
+        "/health" => "llama.cpp, vLLM",
+        "/v1/messages/count_tokens" => "llama.cpp",
+        _ => return None,
+    };
+    let server = kind.map_or_else(|| "The model server".to_owned(), |kind| kind.to_string());
+    Some(Refusal::DialectUnsupported {
+        path: path.to_owned(),
+        server,
+        spoken_by,
+    })
+}
+
+fn too_long(status: StatusCode) -> Refusal {
+    Refusal::Upstream(error_of(
+        status,
+        &HeaderMap::new(),
+        b"its answer is longer than 16 MiB",
+    ))
+}
+
+fn open(gateway: &Gateway, passed: &Passed, path: &str) -> Open {
+    let arrival = record::Arrival {
+        id: passed.id.to_string(),
+        app: Some(passed.app.clone()),
+        path: known_path(path),
+        lane: Lane::Beside,
+        arrived_ms: u64::try_from(crate::clock::unix_ms()).unwrap_or(0),
+    };
+    Open::new(&gateway.recorder, arrival)
+}
+
+/// The route as the allow-list spells it: never the caller's own spelling of a name.
+fn known_path(path: &str) -> &'static str {
+    const KNOWN: [&str; 16] = [
+        "/v1/models",
+        "/models",
+        "/api/tags",
+        "/api/ps",
+        "/api/version",
+        "/api/v0/models",
+        "/api/v1/models",
+        "/props",
+        "/health",
+        "/api/show",
+        "/tokenize",
+        "/detokenize",
+        "/apply-template",
+        "/v1/messages/count_tokens",
+        "/v1/chat/completions/input_tokens",
+        "/v1/responses/input_tokens",
+    ];
+    KNOWN
+        .into_iter()
+        .find(|known| *known == path)
+        .unwrap_or(if path.starts_with("/v1/models/") {
+            "/v1/models/{id}"
+        } else {
+            "admin"
+        })
+}

@@ -1,0 +1,269 @@
+//! The gateway's own paths: its state for those who look, control for who holds the token.
+//!
+//! No page reaches them ([`crate::admit::gate`]). Not here: what a pause or a cancellation does
+//! ([`crate::desk`]).
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Response, StatusCode};
+use http_body::{Body, Frame};
+use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep};
+
+use crate::admit::route::Own;
+use crate::desk::{Arrival, Ending, Event};
+use crate::pause::{Pause, Running};
+use crate::queue::{Delivery, RequestId};
+use crate::record::meter::Meter;
+use crate::record::metrics;
+use crate::refusal::Refusal;
+use crate::relay::{ResponseBody, boxed, full};
+use crate::upstream::UnloadError;
+
+use super::service::Passed;
+use super::{Gateway, Watcher};
+
+/// Between two events: a panel needs no more than four pictures a second.
+const BETWEEN_EVENTS: Duration = Duration::from_millis(250);
+/// An event is sent this often although nothing changed, so that ages go on.
+const QUIET_EVENT: Duration = Duration::from_secs(10);
+
+/// What a pause is asked for with.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PauseWish {
+    /// Unix milliseconds; `null`: until resumed.
+    until_ms: Option<i64>,
+    /// Stop running answers as well.
+    stop: bool,
+    /// Unload the model as well.
+    unload: bool,
+}
+
+/// Answers one of the gateway's own paths.
+pub(super) async fn own(
+    gateway: Arc<Gateway>,
+    passed: Passed,
+    own: Own,
+) -> Result<Response<ResponseBody>, Refusal> {
+    match own {
+        Own::Alive => Ok(json(StatusCode::OK, &serde_json::json!({ "ok": true }))),
+        Own::Status => {
+            gateway.read_memory();
+            Ok(json(StatusCode::OK, &gateway.snapshot()))
+        }
+        Own::Events => Ok(events(&gateway)),
+        Own::Metrics => {
+            gateway.read_memory();
+            let text = metrics::render(&gateway.snapshot(), &gateway.recorder.counts());
+            let mut response = Response::new(full(text.into()));
+            let kind = HeaderValue::from_static(metrics::CONTENT_TYPE);
+            response.headers_mut().insert(CONTENT_TYPE, kind);
+            Ok(response)
+        }
+        Own::Pause => pause(&gateway, passed).await,
+        Own::Resume => {
+            gateway.owner.feed(Event::Resumed);
+            Ok(json(StatusCode::OK, &gateway.snapshot()))
+        }
+        Own::Check => check(&gateway).await,
+        Own::Cancel { id } => cancel(&gateway, &id),
+        Own::Unload => unload(&gateway, passed.id).await,
+    }
+}
+
+async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<ResponseBody>, Refusal> {
+    let turn = crate::accept::turn::Turn::new();
+    let body = super::service::read_body(passed.body, &passed.settings, &turn).await?;
+    let wish = if body.is_empty() {
+        PauseWish::default()
+    } else {
+        serde_json::from_slice(&body).map_err(|error| Refusal::BadRequest {
+            message: format!(
+                "Send {{\"until_ms\": number or null, \"stop\": bool, \"unload\": bool}}: {error}"
+            ),
+            param: Some("until_ms"),
+        })?
+    };
+    if wish
+        .until_ms
+        .is_some_and(|until| until <= crate::clock::unix_ms())
+    {
+        return Err(Refusal::BadRequest {
+            message:
+                "until_ms has passed already: give a time to come, or null to pause until resumed"
+                    .to_owned(),
+            param: Some("until_ms"),
+        });
+    }
+    let running = if wish.stop {
+        Running::Stop
+    } else {
+        Running::Finish
+    };
+    gateway.owner.feed(Event::Paused {
+        pause: Pause {
+            until_ms: wish.until_ms,
+        },
+        running,
+    });
+    let unloaded = if wish.unload {
+        Some(free(gateway).await)
+    } else {
+        None
+    };
+    let mut shown = serde_json::to_value(gateway.snapshot()).unwrap_or_default();
+    if let Some(unloaded) = unloaded {
+        shown["unloaded"] = match unloaded {
+            Ok(models) => serde_json::json!({ "models": models }),
+            Err(error) => serde_json::json!({ "error": error.to_string() }),
+        };
+    }
+    Ok(json(StatusCode::OK, &shown))
+}
+
+/// Probes now and answers with what came of it.
+async fn check(gateway: &Arc<Gateway>) -> Result<Response<ResponseBody>, Refusal> {
+    let mut changes = gateway.owner.changes();
+    gateway.owner.feed(Event::CheckNow);
+    let limit = gateway.settings().health.timeout + Duration::from_secs(3);
+    let answered = async {
+        while gateway.owner.look(|desk, _, _| desk.is_probing()) {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    // Without an answer in time the state itself says what is known.
+    let _ = tokio::time::timeout(limit, answered).await;
+    Ok(json(StatusCode::OK, &gateway.snapshot()))
+}
+
+fn cancel(gateway: &Gateway, id: &str) -> Result<Response<ResponseBody>, Refusal> {
+    let not_found = || Refusal::NotFound {
+        path: format!("/oneslot/requests/{id}"),
+    };
+    let id: RequestId = id.parse().map_err(|_| not_found())?;
+    let known = gateway.owner.look(|_, seats, _| seats.contains_key(&id));
+    if !known {
+        return Err(not_found());
+    }
+    gateway.owner.feed(Event::Cancelled { id });
+    Ok(json(
+        StatusCode::OK,
+        &serde_json::json!({ "cancelled": id.to_string() }),
+    ))
+}
+
+/// Unloads the model, at its turn in the line: an answer that runs is not cut for it.
+async fn unload(gateway: &Arc<Gateway>, id: RequestId) -> Result<Response<ResponseBody>, Refusal> {
+    let clock = gateway.owner.clock();
+    let meter = Meter::new(id, "oneslot".to_owned(), None, false, clock.at());
+    let arrival = Arrival {
+        id,
+        bytes: 0,
+        delivery: Delivery::Whole,
+        print: id.0,
+    };
+    let lease = gateway
+        .owner
+        .arrive(arrival, Arc::new(meter))
+        .turn()
+        .await?;
+    let unloaded = free(gateway).await;
+    lease.finish(Ending::Unsent);
+    match unloaded {
+        Ok(models) => Ok(json(
+            StatusCode::OK,
+            &serde_json::json!({ "unloaded": models }),
+        )),
+        Err(error) => Err(Refusal::BadRequest {
+            message: error.to_string(),
+            param: None,
+        }),
+    }
+}
+
+async fn free(gateway: &Arc<Gateway>) -> Result<Vec<String>, UnloadError> {
+    let link = gateway.link().ok_or(UnloadError::List)?;
+    let unloaded = link.upstream.unload(None).await;
+    link.forget_window();
+    unloaded
+}
+
+/// An event stream of snapshots: one at once, then one per change, coalesced.
+fn events(gateway: &Arc<Gateway>) -> Response<ResponseBody> {
+    let mut changes = gateway.owner.changes();
+    changes.mark_changed();
+    let body = Events {
+        changes: Box::pin(next_change(changes)),
+        pace: Box::pin(tokio::time::sleep_until(Instant::now())),
+        _watcher: gateway.watch(),
+        gateway: Arc::clone(gateway),
+    };
+    let mut response = Response::new(boxed(body));
+    let headers = response.headers_mut();
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream; charset=utf-8"),
+    );
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+type NextChange = Pin<Box<dyn Future<Output = watch::Receiver<u64>> + Send>>;
+
+struct Events {
+    changes: NextChange,
+    pace: Pin<Box<Sleep>>,
+    _watcher: Watcher,
+    gateway: Arc<Gateway>,
+}
+
+async fn next_change(mut changes: watch::Receiver<u64>) -> watch::Receiver<u64> {
+    // Also without a change now and then, so that ages and countdowns go on.
+    let _ = tokio::time::timeout(QUIET_EVENT, changes.changed()).await;
+    changes.mark_unchanged();
+    changes
+}
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        if this.pace.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        let Poll::Ready(changes) = this.changes.as_mut().poll(cx) else {
+            return Poll::Pending;
+        };
+        this.changes = Box::pin(next_change(changes));
+        this.pace.as_mut().reset(Instant::now() + BETWEEN_EVENTS);
+        let snapshot = serde_json::to_string(&this.gateway.snapshot()).unwrap_or_default();
+        Poll::Ready(Some(Ok(Frame::data(
+            format!("data: {snapshot}\n\n").into(),
+        ))))
+    }
+}
+
+fn json<T: serde::Serialize>(status: StatusCode, value: &T) -> Response<ResponseBody> {
+    let body = serde_json::to_vec(value).unwrap_or_default();
+    let mut response = Response::new(full(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,119 @@
+//! The upstream the gateway is linked to right now, and what was read of it.
+//!
+//! A link is replaced whole when the configuration names another server; requests that were
+//! dispatched keep the one they have.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::config::Settings;
+use crate::upstream::send::Sender;
+use crate::upstream::{Found, Kind, Limits, OpenError, Root, Upstream, WindowReading};
+
+/// A window read from a server that loads at start is good for this long; others are asked
+/// before each dispatch, since they load and unload by themselves.
+const WINDOW_FOR: Duration = Duration::from_secs(60);
+
+/// One upstream.
+#[derive(Debug)]
+pub struct Link {
+    /// Grows with every replacement, so that late answers about an old one are recognised.
+    pub generation: u64,
+    /// Asks it.
+    pub upstream: Upstream,
+    /// Sends it what clients want.
+    pub sender: Arc<Sender>,
+    window: Mutex<Option<(Instant, WindowReading)>>,
+}
+
+/// Why no link could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The client could not be set up.
+    #[error("cannot set up the client for upstream.base_url")]
+    Open(#[source] OpenError),
+    /// The authority cannot be a Host header.
+    #[error("upstream.base_url has a host that no header can carry")]
+    Host(#[source] http::header::InvalidHeaderValue),
+}
+
+impl Link {
+    /// A link to a configured server.
+    ///
+    /// # Errors
+    /// The key cannot be a header, or TLS cannot be set up.
+    pub fn to(root: Root, settings: &Settings, generation: u64) -> Result<Self, LinkError> {
+        let key = settings.upstream.api_key.as_ref().map(|key| key.expose());
+        let upstream = Upstream::new(root, key, limits(settings)).map_err(LinkError::Open)?;
+        Self::with(upstream, settings, generation)
+    }
+
+    /// A link to a server that was found and has proved what it is.
+    ///
+    /// # Errors
+    /// As for [`Self::to`].
+    pub fn found(found: Found, settings: &Settings, generation: u64) -> Result<Self, LinkError> {
+        let key = settings.upstream.api_key.as_ref().map(|key| key.expose());
+        let upstream = Upstream::found(found, key, limits(settings)).map_err(LinkError::Open)?;
+        Self::with(upstream, settings, generation)
+    }
+
+    fn with(upstream: Upstream, settings: &Settings, generation: u64) -> Result<Self, LinkError> {
+        let root = upstream.root().clone();
+        let tls = crate::upstream::tls_for(&root).map_err(LinkError::Open)?;
+        let sender = Sender::new(root, tls, settings.timeouts.connect).map_err(LinkError::Host)?;
+        Ok(Self {
+            generation,
+            upstream,
+            sender: Arc::new(sender),
+            window: Mutex::default(),
+        })
+    }
+
+    /// The window that is loaded for `model`.
+    pub async fn window(&self, model: Option<&str>) -> WindowReading {
+        let settled = matches!(
+            self.upstream.known_kind(),
+            Some(Kind::LlamaCpp | Kind::Plain)
+        );
+        if settled && let Some(reading) = self.cached_window() {
+            return reading;
+        }
+        let reading = self.upstream.window(model).await;
+        *self.window.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((Instant::now(), reading.clone()));
+        reading
+    }
+
+    /// What was read last, however old: for the status.
+    pub fn last_window(&self) -> Option<WindowReading> {
+        self.window
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .map(|(_, r)| r.clone())
+    }
+
+    /// Forgets the window: the server died, was replaced, or said that it is another.
+    pub fn forget_window(&self) {
+        *self.window.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn cached_window(&self) -> Option<WindowReading> {
+        let cached = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        cached
+            .as_ref()
+            .filter(|(at, _)| at.elapsed() < WINDOW_FOR)
+            .map(|(_, r)| r.clone())
+    }
+}
+
+fn limits(settings: &Settings) -> Limits {
+    Limits {
+        connect: settings.timeouts.connect,
+        question: settings.health.timeout,
+        ..Limits::default()
+    }
+}

@@ -1,0 +1,275 @@
+//! The composition root: builds the stages, opens the doors, runs what goes on beside requests.
+//!
+//! [`start`] binds first and serves only when everything stands. [`Gateway`] is what the stages
+//! share; it decides nothing. Not here: the stages' rules.
+
+mod background;
+mod beside;
+mod control;
+pub mod link;
+mod readings;
+mod refused;
+mod reload;
+mod service;
+mod start;
+mod status;
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use crate::config::{BaseUrl, Loaded, Settings};
+use crate::desk::{Event, Owner, Rules, Watched};
+use crate::health::{Backoff, State, Stretch};
+use crate::pause::Pause;
+use crate::queue::RequestId;
+use crate::record::Recorder;
+use crate::record::snapshot::Notice;
+use crate::state::{ControlToken, StateDir};
+use crate::upstream::{PORTS, discover};
+
+use beside::Reads;
+use link::Link;
+use readings::Readings;
+use refused::Refused;
+
+pub use start::{Options, Running, StartError, Upstream, start};
+
+/// Models seen to think before they answer, and notices, are remembered up to this many.
+const REMEMBERED: usize = 64;
+
+/// What the stages share.
+pub struct Gateway {
+    /// Line, slots, health, pause and pressure.
+    pub owner: Owner,
+    /// Where outcomes go.
+    pub recorder: Recorder,
+    pub(crate) reads: Reads,
+    pub(crate) refused: Refused,
+    loaded: RwLock<Arc<Loaded>>,
+    settings: RwLock<Arc<Settings>>,
+    link: RwLock<Option<Arc<Link>>>,
+    generation: AtomicU64,
+    readings: Readings,
+    reasoning: Mutex<HashSet<String>>,
+    notices: Mutex<Vec<Notice>>,
+    addresses: RwLock<Vec<SocketAddr>>,
+    token: ControlToken,
+    state: StateDir,
+    next_id: AtomicU64,
+    watchers: AtomicUsize,
+}
+
+/// Counts somebody who looks, so that probes come more often meanwhile.
+pub(crate) struct Watcher(Arc<Gateway>);
+
+impl Gateway {
+    /// The settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The settings in force, and where each came from.
+    pub fn loaded(&self) -> Arc<Loaded> {
+        Arc::clone(&self.loaded.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The upstream, once one is configured or found.
+    pub fn link(&self) -> Option<Arc<Link>> {
+        self.link
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The addresses served on.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.addresses
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// A name for a new request.
+    pub fn next_id(&self) -> RequestId {
+        RequestId(self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Cooldown left.
+    pub fn cooldown_left(&self) -> Duration {
+        self.owner
+            .look(|desk, _, now| desk.health().cooldown_left(now.at))
+    }
+
+    /// The cooldown that the next failure will start: what a request that just failed is told.
+    pub fn next_cooldown(&self) -> Duration {
+        self.owner.look(|desk, _, _| desk.next_cooldown())
+    }
+
+    /// Whether a model was seen to think before it answers.
+    pub(crate) fn reasons(&self, model: Option<&str>) -> bool {
+        lock(&self.reasoning).contains(model.unwrap_or_default())
+    }
+
+    pub(crate) fn note_reasoning(&self, model: Option<&str>) {
+        let mut models = lock(&self.reasoning);
+        if models.len() < REMEMBERED {
+            models.insert(model.unwrap_or_default().to_owned());
+        }
+    }
+
+    /// The server read far less than it was sent: it cuts silently, and a person should know.
+    pub(crate) fn note_silent_cut(&self, counted: u64, reported: u64) {
+        tracing::warn!(counted, reported, "the server truncated a prompt silently");
+        self.notice(
+            "silent_truncation",
+            "The model server read far fewer tokens than it was sent: it cut a chat silently. Set window.context to the window it really has",
+        );
+    }
+
+    /// Remembers what a person should know, once for each code.
+    pub(crate) fn notice(&self, code: &str, text: &str) {
+        let mut notices = lock(&self.notices);
+        notices.retain(|notice| notice.code != code);
+        if notices.len() < REMEMBERED {
+            notices.push(Notice {
+                code: code.to_owned(),
+                text: text.to_owned(),
+            });
+        }
+        drop(notices);
+        self.owner.touch();
+    }
+
+    /// Forgets a notice whose cause is gone.
+    pub(crate) fn notice_over(&self, code: &str) {
+        lock(&self.notices).retain(|notice| notice.code != code);
+    }
+
+    pub(crate) fn notices(&self) -> Vec<Notice> {
+        lock(&self.notices).clone()
+    }
+
+    /// Counts somebody who looks.
+    pub(crate) fn watch(self: &Arc<Self>) -> Watcher {
+        if self.watchers.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.owner.feed(Event::Watched(Watched::Yes));
+        }
+        Watcher(Arc::clone(self))
+    }
+
+    fn keep_pause(&self, pause: Option<Pause>) {
+        if let Err(error) = self.state.keep_pause(pause) {
+            tracing::warn!(%error, "the pause will not survive a restart");
+        }
+    }
+
+    fn is_current(&self, link: &Link) -> bool {
+        self.link()
+            .is_some_and(|current| current.generation == link.generation)
+    }
+
+    fn is_cooling(&self) -> bool {
+        self.owner
+            .look(|desk, _, now| background::is_cooling(desk.health().state(), now.at))
+    }
+
+    fn was_down(&self) -> bool {
+        self.owner
+            .look(|desk, _, _| matches!(desk.health().state(), State::Down { .. }))
+    }
+
+    /// Nobody runs, waits or settles.
+    fn is_idle(&self) -> bool {
+        self.owner
+            .look(|desk, _, _| desk.line().is_empty() && desk.slots().iter().next().is_none())
+    }
+
+    /// Links to the configured server, or to none while `auto` has to find one.
+    fn relink(&self, settings: &Settings) -> Result<(), link::LinkError> {
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
+        let link = match &settings.upstream.base_url {
+            BaseUrl::Auto => None,
+            BaseUrl::At(root) => Some(Link::to(root.clone(), settings, generation)?),
+        };
+        self.set_link(link);
+        Ok(())
+    }
+
+    fn set_link(&self, link: Option<Link>) {
+        *self.link.write().unwrap_or_else(PoisonError::into_inner) = link.map(Arc::new);
+        self.reads.forget();
+    }
+
+    /// `auto`: takes the first server that proves what it is; the choice holds for the run.
+    async fn find_upstream(&self) -> bool {
+        let settings = self.settings();
+        let found = match discover(&PORTS, &self.addresses()).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::error!(%error, "cannot look for model servers");
+                return false;
+            }
+        };
+        if found.len() > 1 {
+            let roots: Vec<String> = found.iter().map(|one| one.root.to_string()).collect();
+            self.notice(
+                "several_servers",
+                &format!("Several model servers run: {}. The first is used; set upstream.base_url to choose another", roots.join(", ")),
+            );
+        }
+        let Some(first) = found.into_iter().next() else {
+            return false;
+        };
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
+        match Link::found(first, &settings, generation) {
+            Ok(link) => {
+                tracing::info!(upstream = %link.upstream.root(), "found a model server");
+                self.set_link(Some(link));
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot use the model server that was found");
+                false
+            }
+        }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if self.0.watchers.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.owner.feed(Event::Watched(Watched::No));
+        }
+    }
+}
+
+/// The desk's rules, from the settings.
+fn rules(settings: &Settings) -> Rules {
+    Rules {
+        slots: settings.upstream.slots.max(1),
+        max_waiting: settings.queue.max_waiting,
+        max_bytes: usize::try_from(settings.queue.max_bytes).unwrap_or(usize::MAX),
+        max_wait_stream: settings.queue.max_wait,
+        max_wait_whole: settings.queue.max_wait_whole,
+        full_status: settings.queue.full_status,
+        fresh: settings.health.fresh,
+        idle_interval: settings.health.idle_interval,
+        backoff: Backoff {
+            base: settings.health.cooldown,
+            max: settings.health.cooldown_max,
+            stretch: match settings.preset {
+                crate::config::Preset::Balanced => Stretch::UnderPressure,
+                crate::config::Preset::Strict => Stretch::Never,
+            },
+        },
+        loading: settings.timeouts.loading,
+    }
+}
+
+/// A panic elsewhere must not take the gateway's notes with it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,51 @@
+//! Origins and hosts that were turned away, so that a person can allow one that should not have
+//! been: a bounded list, the latest first.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::record::snapshot::{RefusedKind, RefusedOrigin};
+use crate::refusal::Refusal;
+
+/// How many are remembered.
+const KEPT: usize = 32;
+
+/// The list.
+#[derive(Debug, Default)]
+pub struct Refused {
+    seen: Mutex<Vec<RefusedOrigin>>,
+}
+
+impl Refused {
+    /// Remembers a refusal that was about an origin or a host; others are passed over.
+    pub fn note(&self, refusal: &Refusal, now_ms: u64) {
+        let (kind, value) = match refusal {
+            Refusal::ForbiddenOrigin { origin } => (RefusedKind::Origin, origin),
+            Refusal::ForbiddenHost { host } => (RefusedKind::Host, host),
+            _ => return,
+        };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = seen
+            .iter()
+            .position(|one| one.kind == kind && one.value == *value);
+        let mut one = match known {
+            Some(place) => seen.remove(place),
+            None => RefusedOrigin {
+                kind,
+                value: value.clone(),
+                ..RefusedOrigin::default()
+            },
+        };
+        one.count += 1;
+        one.last_ms = now_ms;
+        seen.insert(0, one);
+        seen.truncate(KEPT);
+    }
+
+    /// The list, latest first.
+    pub fn shown(&self) -> Vec<RefusedOrigin> {
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}

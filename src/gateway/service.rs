@@ -1,0 +1,385 @@
+//! One request, from its judged head to its answer: the gates in order, then its route.
+//!
+//! Every answer leaves through one place, which gives it its request id and makes a refusal of
+//! whatever went wrong, a panic included. Not here: the gates' rules ([`crate::admit`]).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::{Instant, timeout};
+
+use crate::accept::limits::Limits;
+use crate::accept::{Accepted, Answered, Form, caught};
+use crate::admit::gate::{Gates, Visitor, body_type};
+use crate::admit::headers::{Credential, upward};
+use crate::admit::keys::{self, Demand, Key};
+use crate::admit::route::{self, Admin, Needs, Route, Routed};
+use crate::admit::{caller, cors};
+use crate::config::Settings;
+use crate::exchange::{self, Call};
+use crate::queue::RequestId;
+use crate::record::{self, Lane, Open};
+use crate::refusal::{Part, Refusal};
+use crate::relay::{ResponseBody, full};
+
+use super::Gateway;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-oneslot-request-id");
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TOKEN: HeaderName = HeaderName::from_static("x-oneslot-token");
+
+/// The future of one answer.
+pub(super) type Answer = Pin<Box<dyn Future<Output = Response<Answered>> + Send>>;
+
+/// A request that passed the gates before its body.
+pub(super) struct Passed {
+    pub(super) id: RequestId,
+    pub(super) app: String,
+    pub(super) routed: Routed,
+    pub(super) parts: Parts,
+    pub(super) body: Incoming,
+    pub(super) visitor: Visitor,
+    pub(super) arrived: Instant,
+    pub(super) settings: Arc<Settings>,
+}
+
+/// Answers one request.
+pub(super) fn answer(gateway: Arc<Gateway>, accepted: Accepted) -> Answer {
+    Box::pin(async move {
+        let answering = accepted.turn.answering();
+        let id = gateway.next_id();
+        let visitor = Arc::new(std::sync::Mutex::new(None));
+        let seen = Arc::clone(&visitor);
+        let turn = Arc::clone(&accepted.turn);
+        let work = caught(respond(Arc::clone(&gateway), accepted, id, seen));
+        let outcome = work.await.unwrap_or(Err(Refusal::Internal));
+        let mut response = outcome.unwrap_or_else(|refusal| {
+            let now_ms = u64::try_from(crate::clock::unix_ms()).unwrap_or(0);
+            gateway.refused.note(&refusal, now_ms);
+            refuse(&refusal)
+        });
+        let visitor = super::lock(&visitor).take();
+        dress(response.headers_mut(), id, visitor.as_ref());
+        if turn.refusal().is_some() {
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let is_events = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+        let form = if is_events {
+            Form::Events
+        } else {
+            Form::Opaque
+        };
+        response.map(|body| Answered::new(body, form, answering))
+    })
+}
+
+/// Sizes and clocks of a connection, from the settings.
+pub(super) fn limits(settings: &Settings) -> Limits {
+    Limits {
+        head_within: settings.timeouts.header,
+        body_idle: settings.timeouts.body_idle,
+        write_idle: settings.timeouts.write_idle,
+        ..Limits::default()
+    }
+}
+
+/// A refusal as a response.
+pub(super) fn refuse(refusal: &Refusal) -> Response<ResponseBody> {
+    let mut response = Response::new(full(refusal.body()));
+    *response.status_mut() = refusal.status();
+    *response.headers_mut() = refusal.headers();
+    response
+}
+
+type SeenVisitor = Arc<std::sync::Mutex<Option<Visitor>>>;
+
+async fn respond(
+    gateway: Arc<Gateway>,
+    accepted: Accepted,
+    id: RequestId,
+    seen: SeenVisitor,
+) -> Result<Response<ResponseBody>, Refusal> {
+    let arrived = Instant::now();
+    if let Some(refusal) = accepted.turn.refusal() {
+        note(&gateway, id, None, &refusal);
+        return Err(refusal);
+    }
+    let settings = gateway.settings();
+    let (parts, body) = accepted.request.into_parts();
+    let is_local = !accepted.local.ip().to_canonical().is_loopback()
+        || accepted.peer.ip().to_canonical().is_loopback();
+    if !is_local {
+        return Err(Refusal::ForbiddenHost {
+            host: "a peer from elsewhere".to_owned(),
+        });
+    }
+    let gated = gates(&gateway, &settings, &parts, accepted.local.port());
+    let (visitor, routed, app) = match gated {
+        Ok(passed) => passed,
+        Err((refusal, visitor)) => {
+            *super::lock(&seen) = visitor;
+            note(&gateway, id, None, &refusal);
+            return Err(refusal);
+        }
+    };
+    *super::lock(&seen) = Some(visitor.clone());
+    let passed = Passed {
+        id,
+        app,
+        routed,
+        parts,
+        body,
+        visitor,
+        arrived,
+        settings,
+    };
+    let turn = accepted.turn;
+    match passed.routed.route.clone() {
+        Route::Chat => chat(gateway, passed, &turn).await,
+        Route::Root => Ok(super::beside::root(&gateway)),
+        Route::Beside { path, cacheable } => {
+            super::beside::relay(gateway, passed, &turn, path, cacheable).await
+        }
+        Route::Own(own) => super::control::own(gateway, passed, own).await,
+        Route::Options { methods } => Ok(preflight(&passed, methods)),
+    }
+}
+
+type Gated = Result<(Visitor, Routed, String), (Refusal, Option<Visitor>)>;
+
+/// The gates of DESIGN's order: Host, page, route, key, type of the body, announced size.
+fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, port: u16) -> Gated {
+    let bare = |refusal| (refusal, None);
+    let gate = Gates {
+        ports: vec![port],
+        allowed_hosts: settings.access.allowed_hosts.clone(),
+        allowed_origins: settings.access.allowed_origins.clone(),
+    };
+    gate.host(&parts.headers).map_err(bare)?;
+    let path = parts.uri.path();
+    let visitor = gate
+        .visitor(&parts.headers, route::area(path))
+        .map_err(bare)?;
+    let told = |refusal| (refusal, Some(visitor.clone()));
+    let admin = if settings.access.allow_admin {
+        Admin::Relayed
+    } else {
+        Admin::Blocked
+    };
+    // A key is asked for before anything is told about routes, so that who has none learns none.
+    let keys = own_keys(settings);
+    let is_open = path == "/healthz" || parts.method == Method::OPTIONS;
+    let holder = match authorize(gateway, settings, parts, &keys) {
+        Ok(holder) => holder,
+        Err(_) if is_open => None,
+        Err(refusal) => return Err(told(refusal)),
+    };
+    let routed = route::resolve(&parts.method, path, parts.uri.query(), admin).map_err(told)?;
+    if let Route::Own(own) = &routed.route
+        && own.needs() == Needs::Token
+        && !has_token(gateway, &parts.headers)
+    {
+        return Err(told(Refusal::Unauthorized));
+    }
+    body_type(&parts.method, &parts.headers, &visitor).map_err(told)?;
+    let announced = parts
+        .headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > settings.access.max_body_bytes) {
+        let limit = settings.access.max_body_bytes;
+        return Err(told(Refusal::TooLarge {
+            part: Part::Body,
+            limit,
+        }));
+    }
+    let name = caller::name(
+        routed.app.as_deref(),
+        holder.as_deref(),
+        parts.headers.get(USER_AGENT),
+    );
+    Ok((visitor, routed, name))
+}
+
+fn authorize(
+    gateway: &Gateway,
+    settings: &Settings,
+    parts: &Parts,
+    keys: &[Key],
+) -> Result<Option<String>, Refusal> {
+    if has_token(gateway, &parts.headers) {
+        return Ok(None);
+    }
+    let demand = if settings.access.require_key {
+        Demand::Required
+    } else {
+        Demand::Optional
+    };
+    keys::authorize(&parts.headers, keys, demand).map(|name| name.map(str::to_owned))
+}
+
+fn own_keys(settings: &Settings) -> Vec<Key> {
+    settings
+        .access
+        .keys
+        .iter()
+        .map(|key| Key {
+            name: key.name.clone(),
+            sha256: key.sha256,
+        })
+        .collect()
+}
+
+fn has_token(gateway: &Gateway, headers: &HeaderMap) -> bool {
+    headers
+        .get(TOKEN)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|token| gateway.token.matches(token))
+}
+
+async fn chat(
+    gateway: Arc<Gateway>,
+    passed: Passed,
+    turn: &crate::accept::turn::Turn,
+) -> Result<Response<ResponseBody>, Refusal> {
+    // A full line is told before the body is read: it may be megabytes.
+    if let Some(refusal) = gateway.owner.would_refuse() {
+        note(&gateway, passed.id, Some(&passed.app), &refusal);
+        return Err(refusal);
+    }
+    let upward = upward_headers(&passed)?;
+    let Passed {
+        id,
+        app,
+        body,
+        arrived,
+        settings,
+        ..
+    } = passed;
+    let body = match read_body(body, &settings, turn).await {
+        Ok(body) => body,
+        Err(refusal) => {
+            note(&gateway, id, Some(&app), &refusal);
+            return Err(refusal);
+        }
+    };
+    let call = Call {
+        gateway,
+        id,
+        app,
+        upward,
+        arrived,
+        path: "/v1/chat/completions",
+    };
+    exchange::chat(call, body).await
+}
+
+/// The headers that go to the upstream.
+pub(super) fn upward_headers(passed: &Passed) -> Result<HeaderMap, Refusal> {
+    let keys = own_keys(&passed.settings);
+    let configured = match &passed.settings.upstream.api_key {
+        Some(key) => Some(
+            HeaderValue::try_from(format!("Bearer {}", key.expose()))
+                .map_err(|_| Refusal::Internal)?,
+        ),
+        None => None,
+    };
+    let credential = match &configured {
+        Some(value) => Credential::Configured(value),
+        None => Credential::Clients(&keys),
+    };
+    Ok(upward(&passed.parts.headers, credential))
+}
+
+/// Reads a whole body within its limits. The guard has its own clock for silence.
+pub(super) async fn read_body(
+    mut body: Incoming,
+    settings: &Settings,
+    turn: &crate::accept::turn::Turn,
+) -> Result<Bytes, Refusal> {
+    let limit = usize::try_from(settings.access.max_body_bytes).unwrap_or(usize::MAX);
+    let mut read = BytesMut::new();
+    loop {
+        let frame = match timeout(settings.timeouts.body_idle, body.frame()).await {
+            Ok(frame) => frame,
+            Err(_) => {
+                return Err(bad_body(
+                    "The body stopped coming: send it without long pauses",
+                ));
+            }
+        };
+        match frame {
+            None => return Ok(read.freeze()),
+            Some(Ok(frame)) => {
+                if let Some(bytes) = frame.data_ref() {
+                    if read.len() + bytes.len() > limit {
+                        return Err(Refusal::TooLarge {
+                            part: Part::Body,
+                            limit: limit as u64,
+                        });
+                    }
+                    read.extend_from_slice(bytes);
+                }
+            }
+            Some(Err(_)) => {
+                return Err(turn
+                    .refusal()
+                    .unwrap_or_else(|| bad_body("The body broke off before its end")));
+            }
+        }
+    }
+}
+
+fn bad_body(message: &str) -> Refusal {
+    Refusal::BadRequest {
+        message: message.to_owned(),
+        param: None,
+    }
+}
+
+fn preflight(passed: &Passed, methods: &'static str) -> Response<ResponseBody> {
+    let mut response = Response::new(full(Bytes::new()));
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    *response.headers_mut() =
+        cors::preflight_headers(&passed.visitor, methods, &passed.parts.headers);
+    response
+        .headers_mut()
+        .insert(http::header::ALLOW, HeaderValue::from_static(methods));
+    response
+}
+
+/// Our own headers on every answer.
+fn dress(headers: &mut HeaderMap, id: RequestId, visitor: Option<&Visitor>) {
+    if let Ok(value) = HeaderValue::try_from(id.to_string()) {
+        headers.entry(X_REQUEST_ID).or_insert_with(|| value.clone());
+        headers.insert(REQUEST_ID, value);
+    }
+    if let Some(visitor) = visitor {
+        headers.extend(cors::answer_headers(visitor));
+    }
+}
+
+/// Records a request that was turned away before it had a record of its own.
+pub(super) fn note(gateway: &Gateway, id: RequestId, app: Option<&str>, refusal: &Refusal) {
+    let arrival = record::Arrival {
+        id: id.to_string(),
+        app: app.map(str::to_owned),
+        path: "refused",
+        lane: Lane::Beside,
+        arrived_ms: u64::try_from(crate::clock::unix_ms()).unwrap_or(0),
+    };
+    Open::new(&gateway.recorder, arrival).end(record::Ending::Refused(refusal));
+}

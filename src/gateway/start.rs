@@ -1,0 +1,351 @@
+//! Start and end of a gateway.
+//!
+//! The port is bound before anything else, so that a second program learns at once that it is
+//! taken; the first line of service is true when it is printed. The end refuses what waits, lets
+//! what runs finish within its grace time, and then says in the stream that it was cut.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, RwLock};
+
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::accept::{self, Door};
+use crate::clock::Clock;
+use crate::config::{BaseUrl, Loaded};
+use crate::demo::Demo;
+use crate::desk::{Event, Owner};
+use crate::record::Recorder;
+use crate::refusal::Cut;
+use crate::state::{Lock, StateDir, StateError};
+use crate::upstream::{BaseUrlError, Root, process};
+
+use super::beside::Reads;
+use super::link::LinkError;
+use super::readings::Readings;
+use super::refused::Refused;
+use super::{Gateway, background, reload, rules, service};
+
+/// What a gateway is made of.
+pub struct Options {
+    /// The settings and where they came from.
+    pub settings: Loaded,
+    /// Where state is kept.
+    pub state: StateDir,
+    /// The right to serve with that state.
+    pub lock: Lock,
+    /// What is behind the gateway.
+    pub demo: Upstream,
+}
+
+/// What is behind the gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upstream {
+    /// A model server.
+    Real,
+    /// The built-in simulated model, which says so in every answer.
+    Demo,
+}
+
+/// Why a gateway did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Another program holds the port.
+    #[error("{address} is held by {}", by.as_deref().unwrap_or("another program"))]
+    PortHeld {
+        /// The address.
+        address: SocketAddr,
+        /// The other program, where the system tells.
+        by: Option<String>,
+    },
+    /// The address could not be bound for another reason: reserved, or not this machine's.
+    #[error("cannot listen on {address}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// No address to listen on.
+    #[error("listen names no address")]
+    NoAddress,
+    /// Beyond loopback without a key.
+    #[error(
+        "{address} can be reached from other machines, so a key is required: run `oneslotd key add NAME` and set access.require_key = true, or listen on 127.0.0.1"
+    )]
+    Exposed {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The upstream would be the gateway itself.
+    #[error("upstream.base_url {root} is this gateway's own address: point it at the model server")]
+    Loop {
+        /// The root.
+        root: Root,
+    },
+    /// The base URL of the demo is not one.
+    #[error("the built-in demo has no usable address")]
+    DemoUrl(#[source] BaseUrlError),
+    /// The demo could not be started.
+    #[error("cannot start the built-in demo")]
+    Demo(#[source] io::Error),
+    /// The client for the upstream could not be made.
+    #[error("cannot link to the upstream")]
+    Link(#[source] LinkError),
+    /// The state directory failed.
+    #[error("cannot use the state directory")]
+    State(#[source] StateError),
+}
+
+/// A gateway that serves.
+pub struct Running {
+    gateway: Arc<Gateway>,
+    addresses: Vec<SocketAddr>,
+    closing: watch::Sender<bool>,
+    doors: JoinSet<()>,
+    beside: JoinSet<()>,
+    lock: Lock,
+    _demo: Option<Demo>,
+}
+
+/// Starts a gateway on the current runtime.
+///
+/// # Errors
+/// Whatever keeps it from serving; nothing is left running then.
+pub async fn start(options: Options) -> Result<Running, StartError> {
+    let Options {
+        settings: mut loaded,
+        state,
+        mut lock,
+        demo,
+    } = options;
+    let (listeners, notices) = listen(&loaded.settings.listen).await?;
+    let addresses: Vec<SocketAddr> = listeners
+        .iter()
+        .filter_map(|listener| listener.local_addr().ok())
+        .collect();
+    if let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback())
+        && !(loaded.settings.access.require_key && !loaded.settings.access.keys.is_empty())
+    {
+        return Err(StartError::Exposed { address: *address });
+    }
+    let demo = match demo {
+        Upstream::Real => None,
+        Upstream::Demo => Some(start_demo(&mut loaded).await?),
+    };
+    if let BaseUrl::At(root) = &loaded.settings.upstream.base_url
+        && root.leads_to(&addresses).await
+    {
+        return Err(StartError::Loop { root: root.clone() });
+    }
+    let pause = state.pause().unwrap_or_else(|error| {
+        tracing::warn!(%error, "a pause that was kept cannot be read");
+        None
+    });
+    let settings = Arc::new(loaded.settings.clone());
+    let (owner, effects) = Owner::new(rules(&settings), pause, Clock::start());
+    let recorder = if settings.log.record {
+        Recorder::in_directory(state.path())
+    } else {
+        Recorder::in_memory()
+    };
+    let gateway = Arc::new(Gateway {
+        owner,
+        recorder,
+        reads: Reads::default(),
+        refused: Refused::default(),
+        readings: Readings::new(&settings.pressure),
+        loaded: RwLock::new(Arc::new(loaded)),
+        settings: RwLock::new(Arc::clone(&settings)),
+        link: RwLock::new(None),
+        generation: AtomicU64::new(0),
+        reasoning: Mutex::new(HashSet::new()),
+        notices: Mutex::new(Vec::new()),
+        addresses: RwLock::new(addresses.clone()),
+        token: lock.token().clone(),
+        state,
+        next_id: AtomicU64::new(first_id()),
+        watchers: AtomicUsize::new(0),
+    });
+    for (code, text) in notices {
+        gateway.notice(code, &text);
+    }
+    for notice in &gateway.loaded().notices {
+        gateway.notice("configuration", &notice.to_string());
+    }
+    gateway.relink(&settings).map_err(StartError::Link)?;
+    lock.publish(
+        addresses
+            .iter()
+            .map(|address| format!("http://{address}"))
+            .collect(),
+    )
+    .map_err(StartError::State)?;
+    let (closing, closed) = watch::channel(false);
+    let permits = Arc::new(Semaphore::new(settings.access.max_connections));
+    let mut doors = JoinSet::new();
+    for listener in listeners {
+        doors.spawn(accept::serve(listener, door(&gateway, &permits, &closed)));
+    }
+    let mut beside = JoinSet::new();
+    beside.spawn(background::carry_out(Arc::clone(&gateway), effects));
+    beside.spawn(background::watch_memory(Arc::clone(&gateway)));
+    beside.spawn(background::watch_process(Arc::clone(&gateway)));
+    beside.spawn(reload::watch(Arc::clone(&gateway)));
+    let ticking = gateway.owner.clone();
+    beside.spawn(async move { ticking.run().await });
+    Ok(Running {
+        gateway,
+        addresses,
+        closing,
+        doors,
+        beside,
+        lock,
+        _demo: demo,
+    })
+}
+
+impl Running {
+    /// The addresses served on; port 0 has become a real one.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What the stages share: for a face that shows it.
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.gateway
+    }
+
+    /// Ends within `timeouts.shutdown_s`: no new work, the line refused, running answers given
+    /// the time to finish and then cut in their own form.
+    pub async fn shutdown(mut self) {
+        let limit = self.gateway.settings().timeouts.shutdown;
+        let end = Instant::now() + limit;
+        // The last part of the time is for telling those that are cut.
+        let grace = limit.saturating_sub(limit / 6);
+        self.gateway.owner.feed(Event::ShutDown);
+        self.closing.send_replace(true);
+        let doors = async { while self.doors.join_next().await.is_some() {} };
+        let mut doors = std::pin::pin!(doors);
+        if timeout(grace, doors.as_mut()).await.is_err() {
+            self.gateway.owner.feed(Event::StopAll(Cut::ShuttingDown));
+            let rest = end.saturating_duration_since(Instant::now());
+            // Whoever does not take the last event in time is cut off with the program.
+            let _ = timeout(rest, doors).await;
+        }
+        self.beside.abort_all();
+        self.gateway.recorder.flush();
+        drop(self.lock);
+    }
+}
+
+fn door(
+    gateway: &Arc<Gateway>,
+    permits: &Arc<Semaphore>,
+    closing: &watch::Receiver<bool>,
+) -> Arc<Door<impl Fn(accept::Accepted) -> service::Answer + Send + Sync + use<>>> {
+    let limits = Arc::clone(gateway);
+    let handle = Arc::clone(gateway);
+    Arc::new(Door {
+        handle: move |accepted| service::answer(Arc::clone(&handle), accepted),
+        limits: Box::new(move || service::limits(&limits.settings())),
+        permits: Arc::clone(permits),
+        closing: closing.clone(),
+    })
+}
+
+async fn start_demo(loaded: &mut Loaded) -> Result<Demo, StartError> {
+    let demo = crate::demo::start().await.map_err(StartError::Demo)?;
+    let root = Root::parse(&demo.base_url).map_err(StartError::DemoUrl)?;
+    loaded.settings.upstream.base_url = BaseUrl::At(root);
+    Ok(demo)
+}
+
+/// Listens on every address. The first must work; of the others it is said what is wrong.
+async fn listen(
+    addresses: &[SocketAddr],
+) -> Result<(Vec<TcpListener>, Vec<(&'static str, String)>), StartError> {
+    let mut listeners = Vec::new();
+    let mut notices = Vec::new();
+    let first = *addresses.first().ok_or(StartError::NoAddress)?;
+    let mut port = None;
+    for address in addresses {
+        let mut address = *address;
+        // Port 0 picks one; the other family then gets the same.
+        if address.port() == 0
+            && let Some(port) = port
+        {
+            address.set_port(port);
+        }
+        match bind(address) {
+            Ok(listener) => {
+                port = port.or(listener.local_addr().ok().map(|bound| bound.port()));
+                listeners.push(listener);
+            }
+            Err(source) if address == first => return Err(unbound(address, source).await),
+            Err(error) if is_no_family(&error) => {
+                notices.push((
+                    "one_family",
+                    format!("Not listening on {address}: this machine has no such addresses"),
+                ));
+            }
+            Err(_) => {
+                let who = holder(address)
+                    .await
+                    .unwrap_or_else(|| "another program".to_owned());
+                notices.push(("foreign_listener", format!("{who} listens on {address}: clients that say localhost may reach it instead of OneSlot. Use {first} in their base URL")));
+            }
+        }
+    }
+    Ok((listeners, notices))
+}
+
+/// `SO_REUSEADDR` on Unix only, so that a restart does not wait; never a shared port.
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(1024)
+}
+
+fn is_no_family(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
+        // Linux without IPv6 says "address family not supported", which has no kind of its own.
+        || error.raw_os_error() == Some(97)
+}
+
+async fn unbound(address: SocketAddr, source: io::Error) -> StartError {
+    if source.kind() == io::ErrorKind::AddrInUse {
+        return StartError::PortHeld {
+            address,
+            by: holder(address).await,
+        };
+    }
+    StartError::Bind { address, source }
+}
+
+async fn holder(address: SocketAddr) -> Option<String> {
+    tokio::task::spawn_blocking(move || process::who_holds(address))
+        .await
+        .ok()
+        .flatten()
+}
+
+/// The upper half differs from run to run, so that ids in a log do not repeat.
+fn first_id() -> u64 {
+    let mut upper = [0; 4];
+    // Without random bytes ids repeat over runs, which only a reader of old logs would notice.
+    let _ = getrandom::fill(&mut upper);
+    u64::from(u32::from_le_bytes(upper)) << 32 | 1
+}

@@ -1,0 +1,224 @@
+//! The gateway's state as others see it, put together from those who know each part.
+//!
+//! Reads only; nothing here changes what it looks at.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::config::{Counting, Preset};
+use crate::degrade::{self, Cause, Ladder, QueueExempt};
+use crate::desk::{Desk, Now, Seat};
+use crate::health::State;
+use crate::pressure::Level;
+use crate::queue::{RequestId, Ticket};
+use crate::record::meter::Phase;
+use crate::record::snapshot::{self, Face, HealthState, Item, Snapshot};
+use crate::refusal::Outage;
+use crate::slot::Occupant;
+use crate::upstream::{Kind, WindowReading};
+
+use super::Gateway;
+
+/// Requests shown of those that ended.
+const RECENT: usize = 50;
+/// An answer without a byte for this long is shown as stalled.
+const STALLED: Duration = Duration::from_secs(15);
+
+impl Gateway {
+    /// Everything that is shown, at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let settings = self.settings();
+        let link = self.link();
+        let now_ms = u64::try_from(crate::clock::unix_ms()).unwrap_or(0);
+        let mut shown = self.owner.look(|desk, seats, now| Snapshot {
+            queue: queue(desk, seats, now),
+            health: health(desk, seats, now, now_ms),
+            plan: plan(desk, settings.degrade.ladder, &settings),
+            pause: desk.pause().map(|pause| snapshot::Pause {
+                until_ms: pause.until_ms.and_then(|ms| u64::try_from(ms).ok()),
+            }),
+            state: face(desk, seats, now),
+            ..Snapshot::default()
+        });
+        shown.seq = *self.owner.changes().borrow();
+        shown.version = env!("CARGO_PKG_VERSION").to_owned();
+        shown.now_ms = now_ms;
+        shown.listen = self.addresses().iter().map(ToString::to_string).collect();
+        shown.latency = self.recorder.latency(now_ms);
+        shown.recent = self.recorder.recent(RECENT);
+        shown.pressure = self.shown_pressure();
+        shown.refused_origins = self.refused.shown();
+        shown.notices = self.notices();
+        if let Some(link) = &link {
+            let identity = link.upstream.known();
+            shown.upstream = snapshot::Upstream {
+                base_url: Some(link.upstream.root().to_string()),
+                kind: identity.as_ref().map(|identity| identity.kind.to_string()),
+                model: identity.and_then(|identity| identity.models.into_iter().next()),
+                process: self.shown_process(),
+                wants_key: self.owner.look(|desk, _, _| desk.health().wants_key()),
+            };
+            shown.window = window(link.last_window(), link.upstream.known_kind(), &settings);
+        }
+        shown
+    }
+}
+
+fn queue(desk: &Desk, seats: &HashMap<RequestId, Seat>, now: Now) -> snapshot::Queue {
+    let mut items = Vec::new();
+    for occupant in desk.slots().iter() {
+        match occupant {
+            Occupant::Checking { ticket } | Occupant::Running { ticket, .. } => {
+                items.push(item(ticket, 0, seats, now));
+            }
+            Occupant::Settling { id, .. } => items.push(Item {
+                id: id.to_string(),
+                phase: snapshot::Phase::Settling,
+                ..Item::default()
+            }),
+        }
+    }
+    for (place, ticket) in desk.line().iter().enumerate() {
+        items.push(item(ticket, place as u64 + 1, seats, now));
+    }
+    let checking = usize::from(desk.slots().checking().is_some());
+    snapshot::Queue {
+        running: desk.slots().running() as u64,
+        waiting: (desk.line().len() + checking) as u64,
+        max_waiting: desk.rules().max_waiting as u64,
+        items,
+    }
+}
+
+fn item(ticket: &Ticket, position: u64, seats: &HashMap<RequestId, Seat>, now: Now) -> Item {
+    let meter = seats.get(&ticket.id).map(|seat| &seat.meter);
+    let phase = match meter.map(|meter| meter.phase()) {
+        Some(Phase::Loading) => snapshot::Phase::Loading,
+        Some(Phase::Prompt) => snapshot::Phase::Prompt,
+        Some(Phase::Answering) => snapshot::Phase::Answer,
+        Some(Phase::Waiting | Phase::Checking) | None => snapshot::Phase::Waiting,
+    };
+    let tokens = meter
+        .map(|meter| meter.chunks())
+        .filter(|chunks| *chunks > 0);
+    let rate = meter.and_then(|meter| meter.rate());
+    Item {
+        id: ticket.id.to_string(),
+        app: meter.map(|meter| meter.app.clone()),
+        position,
+        phase,
+        age_ms: crate::exchange::ms(now.at.saturating_sub(ticket.arrived)),
+        model: meter.and_then(|meter| meter.model.clone()),
+        stream: meter.is_some_and(|meter| meter.stream),
+        tokens,
+        tokens_per_s: rate,
+    }
+}
+
+fn health(
+    desk: &Desk,
+    seats: &HashMap<RequestId, Seat>,
+    now: Now,
+    now_ms: u64,
+) -> snapshot::Health {
+    let health = desk.health();
+    let state = match health.state() {
+        State::Unknown => HealthState::Unknown,
+        State::Ready if is_stalled(seats, now) => HealthState::Stalled,
+        State::Ready => HealthState::Ready,
+        State::Loading { .. } => HealthState::Loading,
+        State::Down { .. } => HealthState::Down,
+    };
+    let last_ok_ms = health
+        .evidence()
+        .map(|at| now_ms.saturating_sub(crate::exchange::ms(now.at.saturating_sub(at))));
+    snapshot::Health {
+        state,
+        consecutive_failures: u64::from(health.consecutive_failures()),
+        last_error: health.last_error().map(|outage| outage.to_string()),
+        cooldown_ms: crate::exchange::ms(health.cooldown_left(now.at)),
+        last_ok_ms,
+    }
+}
+
+fn is_stalled(seats: &HashMap<RequestId, Seat>, now: Now) -> bool {
+    seats
+        .values()
+        .filter_map(|seat| seat.meter.last_byte())
+        .any(|at| now.at.saturating_sub(at) >= STALLED)
+}
+
+fn face(desk: &Desk, seats: &HashMap<RequestId, Seat>, now: Now) -> Face {
+    if desk.pause().is_some() {
+        return Face::Paused;
+    }
+    match desk.health().state() {
+        State::Unknown => return Face::Starting,
+        State::Loading { .. } => return Face::Loading,
+        State::Down {
+            outage: Outage::NoneFound,
+            ..
+        } => return Face::NoServer,
+        State::Down { until, .. } if until > now.at => return Face::Cooling,
+        State::Down { .. } => return Face::Down,
+        State::Ready => {}
+    }
+    let loads = seats
+        .values()
+        .any(|seat| seat.meter.phase() == Phase::Loading);
+    let waiting = !desk.line().is_empty();
+    if loads {
+        Face::Loading
+    } else if desk.pressure().0 > Level::Normal {
+        Face::Degraded
+    } else if waiting {
+        Face::Waiting
+    } else if desk.slots().iter().next().is_some() {
+        Face::Busy
+    } else {
+        Face::Ready
+    }
+}
+
+fn plan(desk: &Desk, ladder: bool, settings: &crate::config::Settings) -> snapshot::Plan {
+    let ladder = if ladder { Ladder::On } else { Ladder::Off };
+    let (pressure, cause) = desk.pressure();
+    let plan = degrade::plan(desk.line().len(), pressure, QueueExempt::No, ladder);
+    let preset = match settings.preset {
+        Preset::Balanced => degrade::Preset::Balanced,
+        Preset::Strict => degrade::Preset::Strict,
+    };
+    snapshot::Plan {
+        rung: plan.rung.number(),
+        ceiling: degrade::ceiling(plan.rung, preset, None),
+        reason: plan.cause.map(|why| match why {
+            Cause::Waiting => "waiting".to_owned(),
+            Cause::Pressure => cause.unwrap_or("pressure").to_owned(),
+        }),
+    }
+}
+
+fn window(
+    reading: Option<WindowReading>,
+    kind: Option<Kind>,
+    settings: &crate::config::Settings,
+) -> snapshot::Window {
+    let exact = kind == Some(Kind::LlamaCpp) && settings.preset == Preset::Balanced;
+    let counting = match settings.window.counting {
+        Counting::Auto | Counting::Exact if exact => "exact",
+        Counting::Scalar => "scalar",
+        Counting::Auto | Counting::Exact | Counting::Learned | Counting::Bytes => "bytes",
+    };
+    let (size, source) = match (settings.window.context, reading) {
+        (crate::config::Context::Tokens(tokens), _) => (tokens, "config"),
+        (_, Some(WindowReading::Loaded { tokens, .. })) => (tokens, "loaded"),
+        (_, Some(WindowReading::NotLoaded | WindowReading::Unknown) | None) => {
+            (settings.window.fallback, "assumed")
+        }
+    };
+    snapshot::Window {
+        size: Some(size),
+        source: Some(source.to_owned()),
+        counting: Some(counting.to_owned()),
+    }
+}

@@ -1,0 +1,240 @@
+//! A stream on its way to the client: the upstream's bytes, and the lease until their end.
+//!
+//! Invariants: bytes pass as they came; the lease ends with the body, whether it ran to its end,
+//! broke, stalled, was stopped or was dropped; what the upstream left unsaid is said in one
+//! event, after which nothing follows.
+//!
+//! Not here: everything before the first byte ([`crate::exchange`]).
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep};
+
+use crate::desk::Ending;
+use crate::exchange::{Account, SECOND_LOOK};
+use crate::refusal::{Clock, Cut, Outage, Refusal, in_stream_event};
+use crate::upstream::send::{Connection, Sender};
+
+use super::observe::{StreamEnd, StreamObserver};
+
+/// A question that takes a moment, asked beside the stream.
+type Question<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Asks the server for a number that moves while it works.
+pub type AskProgress = Arc<dyn Fn() -> Question<Option<u64>> + Send + Sync>;
+
+/// What a relayed stream is made of.
+pub struct Parts {
+    /// The first bytes of the answer, already read.
+    pub first: Bytes,
+    /// What has been observed, the first bytes included.
+    pub observer: StreamObserver,
+    /// The rest of the answer.
+    pub rest: Incoming,
+    /// The connection it comes over.
+    pub connection: Connection,
+    /// Takes the connection back at the end.
+    pub sender: Arc<Sender>,
+    /// Lease and record.
+    pub account: Account,
+    /// Resolves when a person (or the way out) cuts the answer.
+    pub stop: Question<Cut>,
+    /// The longest silence between two bytes.
+    pub stall: Duration,
+    /// Whether the server shows progress without sending bytes.
+    pub progress: AskProgress,
+}
+
+/// The body of a relayed stream.
+pub struct StreamRelay {
+    first: Option<Bytes>,
+    observer: StreamObserver,
+    rest: Incoming,
+    connection: Option<Connection>,
+    sender: Arc<Sender>,
+    account: Account,
+    stop: Question<Cut>,
+    stall: Stall,
+    ended: bool,
+}
+
+/// The stall clock. It is not set anew for each byte: when it rings, it looks
+/// at the last one.
+struct Stall {
+    limit: Duration,
+    /// Moved by each byte.
+    due: Instant,
+    bell: Pin<Box<Sleep>>,
+    ask: AskProgress,
+    asking: Option<Question<Option<u64>>>,
+    seen: Option<u64>,
+}
+
+impl StreamRelay {
+    /// A relay that begins with the first bytes.
+    pub fn new(parts: Parts) -> Self {
+        let now = Instant::now();
+        Self {
+            first: Some(parts.first),
+            observer: parts.observer,
+            rest: parts.rest,
+            connection: Some(parts.connection),
+            sender: parts.sender,
+            account: parts.account,
+            stop: parts.stop,
+            stall: Stall {
+                limit: parts.stall,
+                due: now + parts.stall,
+                bell: Box::pin(tokio::time::sleep_until(now + parts.stall)),
+                ask: parts.progress,
+                asking: None,
+                seen: None,
+            },
+            ended: false,
+        }
+    }
+
+    fn saw(&mut self, bytes: &[u8]) {
+        self.stall.due = Instant::now() + self.stall.limit;
+        self.observer.feed(bytes);
+        self.account
+            .answered(self.observer.observed().content_chunks);
+    }
+
+    /// The upstream's body ended politely; whether it was whole is for the content to say.
+    fn at_end(&mut self) -> Option<Bytes> {
+        self.ended = true;
+        match self.observer.verdict() {
+            StreamEnd::Complete => {
+                if let Some(connection) = self.connection.take() {
+                    self.sender.give_back(connection);
+                }
+                self.account.complete(self.observer.observed());
+                None
+            }
+            // The upstream's own words have been relayed already: nothing is added to them.
+            StreamEnd::Error(error) => {
+                self.connection = None;
+                self.account.failed_inside(&error, self.observer.observed());
+                None
+            }
+            StreamEnd::NoFinish => {
+                let refusal = Refusal::Interrupted { how: Cut::NoFinish };
+                Some(self.cut(&refusal, Ending::Died(Outage::Reset)))
+            }
+        }
+    }
+
+    /// Ends the stream with one event, after closing a line that was left open.
+    fn cut(&mut self, refusal: &Refusal, ending: Ending) -> Bytes {
+        self.ended = true;
+        // Closed before the slot is given back: the upstream must see it first.
+        self.connection = None;
+        self.account.cut(refusal, ending, self.observer.observed());
+        let closing = self.observer.closing_bytes();
+        let event = in_stream_event(refusal);
+        if closing.is_empty() {
+            return event;
+        }
+        [closing, &event].concat().into()
+    }
+}
+
+impl Body for StreamRelay {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        if this.ended {
+            return Poll::Ready(None);
+        }
+        if let Some(first) = this.first.take() {
+            // Observed when it was read.
+            return frame(first);
+        }
+        if let Poll::Ready(cut) = this.stop.as_mut().poll(cx) {
+            let refusal = Refusal::Interrupted { how: cut };
+            return frame(this.cut(&refusal, Ending::Abandoned));
+        }
+        loop {
+            match Pin::new(&mut this.rest).poll_frame(cx) {
+                Poll::Ready(Some(Ok(piece))) => match piece.into_data() {
+                    Ok(bytes) if !bytes.is_empty() => {
+                        this.saw(&bytes);
+                        return frame(bytes);
+                    }
+                    // Trailers and empty pieces are framing, not content.
+                    Ok(_) | Err(_) => {}
+                },
+                Poll::Ready(Some(Err(_))) => {
+                    let refusal = Refusal::Interrupted { how: Cut::Reset };
+                    return frame(this.cut(&refusal, Ending::Died(Outage::Reset)));
+                }
+                Poll::Ready(None) => {
+                    return this.at_end().map_or(Poll::Ready(None), frame);
+                }
+                Poll::Pending => break,
+            }
+        }
+        if this.stall.poll_over(cx).is_ready() {
+            let limit = this.stall.limit;
+            let refusal = Refusal::Timeout {
+                clock: Clock::Stall,
+                limit,
+            };
+            return frame(this.cut(&refusal, Ending::TimedOut));
+        }
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+}
+
+impl Stall {
+    /// Ready when the server was silent for the whole limit and shows no progress either.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Some(asking) = &mut self.asking {
+                let Poll::Ready(progress) = asking.as_mut().poll(cx) else {
+                    return Poll::Pending;
+                };
+                self.asking = None;
+                if progress.is_none() || progress == self.seen {
+                    return Poll::Ready(());
+                }
+                // The first reading has nothing to be compared with: look again soon.
+                let next = match self.seen {
+                    None => self.limit.min(SECOND_LOOK),
+                    Some(_) => self.limit,
+                };
+                self.seen = progress;
+                self.due = Instant::now() + next;
+            }
+            if self.due > Instant::now() {
+                self.bell.as_mut().reset(self.due);
+            }
+            match self.bell.as_mut().poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(()) => self.asking = Some((self.ask)()),
+            }
+        }
+    }
+}
+
+fn frame(bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    Poll::Ready(Some(Ok(Frame::data(bytes))))
+}

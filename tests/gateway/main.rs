@@ -1,0 +1,23 @@
+//! Black-box tests of the real gateway: the binary on one side, a scripted upstream, raw sockets
+//! and real clients on the other. Test names are promises; `tests/promises.toml` lists them.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test fails by panicking and says why"
+)]
+
+mod support;
+
+// The harness itself.
+mod harness;
+
+// The contract.
+mod health;
+mod line;
+mod pause;
+mod refusals;
+mod slot;
+mod stream;
+mod window;

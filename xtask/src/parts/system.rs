@@ -1,0 +1,143 @@
+//! Programs that the system's own package manager brings: on Debian and its kin by apt, as root
+//! or through a sudo that does not ask; elsewhere the person is told what to install. A C compiler
+//! is not among them: Rust links with it, so this program would not be there without one.
+
+use std::process::Command;
+
+use crate::call;
+use crate::fault::Fault;
+
+/// The oldest Python for which the model server is published.
+const PYTHON_CHECK: &str = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))";
+
+/// For the model server.
+pub(super) const PYTHON: [Tool; 1] = [PYTHON3];
+
+/// For all tests against real programs.
+pub(super) const LIVE: [Tool; 3] = [PYTHON3, NPM, CURL];
+
+const PYTHON3: Tool = Tool {
+    name: "Python 3.10 or newer with venv and pip",
+    proof: ("python3", &["-c", PYTHON_CHECK]),
+    packages: &["python3", "python3-venv"],
+};
+
+const NPM: Tool = Tool {
+    name: "npm",
+    proof: (NPM_PROGRAM, &["--version"]),
+    packages: &["npm"],
+};
+
+const CURL: Tool = Tool {
+    name: "curl",
+    proof: ("curl", &["--version"]),
+    packages: &["curl", "ca-certificates"],
+};
+
+/// npm is a script on Windows, and only its full name starts there.
+pub(super) const NPM_PROGRAM: &str = if cfg!(windows) { "npm.cmd" } else { "npm" };
+
+/// A program, how it is known to be there, and Debian's packages that hold it.
+#[derive(Clone, Copy)]
+pub(super) struct Tool {
+    name: &'static str,
+    proof: (&'static str, &'static [&'static str]),
+    packages: &'static [&'static str],
+}
+
+impl Tool {
+    fn is_there(&self) -> bool {
+        call::answers(self.proof.0, self.proof.1)
+    }
+}
+
+/// Makes sure that each of the tools is there.
+///
+/// # Errors
+/// [`Fault::Missing`] with the names of the tools and of the packages.
+pub(super) fn bring(tools: &[Tool]) -> Result<(), Fault> {
+    let absent = absent(tools);
+    if absent.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<_> = absent
+        .iter()
+        .flat_map(|tool| tool.packages)
+        .copied()
+        .collect();
+    let Some(apt) = Apt::usable() else {
+        return Err(missing(&absent, &packages));
+    };
+    call::run(&mut apt.get(&["update", "-qq"]))?;
+    let install = [
+        "install",
+        "-qq",
+        "-o",
+        "Dpkg::Use-Pty=0",
+        "--yes",
+        "--no-install-recommends",
+    ];
+    call::run(apt.get(&install).args(&packages))?;
+    let absent = self::absent(tools);
+    if absent.is_empty() {
+        Ok(())
+    } else {
+        Err(missing(&absent, &packages))
+    }
+}
+
+fn absent(tools: &[Tool]) -> Vec<Tool> {
+    tools
+        .iter()
+        .filter(|tool| !tool.is_there())
+        .copied()
+        .collect()
+}
+
+fn missing(tools: &[Tool], packages: &[&str]) -> Fault {
+    let names: Vec<_> = tools.iter().map(|tool| tool.name).collect();
+    Fault::Missing {
+        what: names.join(", "),
+        remedy: format!(
+            "on Debian or Ubuntu run `sudo apt-get install {}`; elsewhere install the same by \
+             your system's own means, so that the programs are on the PATH",
+            packages.join(" ")
+        ),
+    }
+}
+
+/// The way in which whoever runs this may use apt.
+enum Apt {
+    Root,
+    /// Through a sudo that does not ask.
+    Sudo,
+}
+
+impl Apt {
+    /// The way, if there is one.
+    fn usable() -> Option<Self> {
+        if !call::answers("apt-get", &["--version"]) {
+            return None;
+        }
+        let root = call::ask(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+        if root {
+            return Some(Self::Root);
+        }
+        call::answers("sudo", &["-n", "true"]).then_some(Self::Sudo)
+    }
+
+    fn get(&self, words: &[&str]) -> Command {
+        let mut command = match self {
+            Self::Root => Command::new("env"),
+            Self::Sudo => {
+                let mut sudo = Command::new("sudo");
+                sudo.args(["-n", "env"]);
+                sudo
+            }
+        };
+        command
+            .args(["DEBIAN_FRONTEND=noninteractive", "apt-get"])
+            .args(words);
+        command
+    }
+}

@@ -1,0 +1,67 @@
+//! `cargo xtask test`: everything that a submission must pass.
+//!
+//! All building comes before all testing, because a model server starves beside a compiler.
+
+use std::time::Instant;
+
+use crate::call;
+use crate::checkout::Checkout;
+use crate::fault::Fault;
+use crate::ledger::Ledger;
+use crate::lint;
+use crate::outcomes::Outcomes;
+use crate::parts;
+use crate::say;
+
+/// Sets up, lints, builds, tests, and holds the ledger of promises against the tests that ran.
+///
+/// # Errors
+/// The first step that fails.
+pub(crate) fn test(checkout: &Checkout) -> Result<(), Fault> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "says how long the suite took, decides nothing"
+    )]
+    let began = Instant::now();
+    let ledger = Ledger::read(checkout)?;
+    parts::toolchain(checkout)?;
+    lint::sources(checkout)?;
+    lint::dependencies(checkout)?;
+    build(checkout)?;
+    let outcomes = run_tests(checkout)?;
+    say::step("Promises");
+    ledger.holds(&outcomes)?;
+    say::line(&format!(
+        "{} held, each by tests that passed",
+        ledger.count()
+    ));
+    ledger.is_printed(checkout)?;
+    say::step(&format!("All done in {} s", began.elapsed().as_secs()));
+    say::line(&outcomes.summary());
+    Ok(())
+}
+
+/// The product's own features were compiled alone by clippy; here it is built with what its tests
+/// add, once for both.
+fn build(checkout: &Checkout) -> Result<(), Fault> {
+    say::step("Build");
+    let all = ["test", "--workspace", "--no-run", "--locked"];
+    call::run(checkout.cargo().args(all))
+}
+
+fn run_tests(checkout: &Checkout) -> Result<Outcomes, Fault> {
+    let live = parts::ready(checkout)?;
+    say::step("Tests");
+    let mut command = checkout.cargo();
+    command
+        .args(["test", "--workspace", "--no-fail-fast", "--locked"])
+        .envs(live.environment())
+        // The outcomes are read from this text: it must be plain.
+        .env("CARGO_TERM_COLOR", "never");
+    let shown = call::shown(&command);
+    let (status, output) = call::run_and_keep(command)?;
+    if !status.success() {
+        return Err(Fault::Failed { shown, status });
+    }
+    Ok(Outcomes::read(&output))
+}
