@@ -345,7 +345,7 @@ fn the_normal_request_is_served_after_every_kind_of_failure() {
     let mut gateway = Setup::before(&upstream)
         .config("timeouts.first_byte_s = 1\ntimeouts.total_s = 2\nhealth.cooldown_ms = 100\nhealth.cooldown_max_ms = 100")
         .start();
-    let mut then_normal = |what: &str, gateway: &Gateway| {
+    let then_normal = |what: &str, gateway: &Gateway| {
         gateway.until_queue(0, 0);
         let answer = crate::support::eventually(&format!("a normal answer after {what}"), || {
             let answer = gateway.chat(&chat::whole("normal"));

@@ -14,8 +14,14 @@ mod support;
 mod harness;
 
 // The contract.
+mod access;
+mod article;
+mod config;
+mod content;
 mod health;
 mod line;
+mod live;
+mod memory;
 mod pause;
 mod refusals;
 mod slot;

@@ -304,3 +304,16 @@ fn unload_says_so_where_the_server_cannot() {
     assert!(!output.stderr.is_empty(), "it says why not");
     gateway.stands(&upstream);
 }
+
+#[test]
+fn a_pause_can_stop_the_running_answer() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).start();
+    let mut held = hold(&gateway, &upstream);
+    gateway.cli_ok(&["pause", "--stop"]);
+    let cut = held.client.finish();
+    crate::support::refused::error_event(&cut.body, "LLM_INTERRUPTED");
+    upstream.until_ended(0);
+    gateway.cli_ok(&["resume"]);
+    gateway.stands(&upstream);
+}

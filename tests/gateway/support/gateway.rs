@@ -415,6 +415,12 @@ impl Gateway {
         self.stands_with_slots(upstream, 1);
     }
 
+    /// The same for a server that is dead: it comes back first.
+    pub(crate) fn stands_after_return(&mut self, upstream: &Upstream) {
+        upstream.come_back();
+        self.stands(upstream);
+    }
+
     pub(crate) fn stands_with_slots(&mut self, upstream: &Upstream, slots: usize) {
         assert!(
             self.is_alive(),

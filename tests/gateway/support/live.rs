@@ -102,6 +102,18 @@ impl LiveChat {
         self.args(&["--max-tokens", &count])
     }
 
+    /// So many at once, each started so long after the one before; see `run_all`.
+    pub(crate) fn clients(self, count: u32, gap_ms: u32) -> Self {
+        let (count, gap) = (count.to_string(), gap_ms.to_string());
+        self.args(&["--clients", &count, "--gap-ms", &gap])
+    }
+
+    /// The client's own limit, in seconds.
+    pub(crate) fn timeout(self, seconds: u32) -> Self {
+        let seconds = seconds.to_string();
+        self.args(&["--timeout", &seconds])
+    }
+
     pub(crate) fn messages(self, file: &std::path::Path) -> Self {
         let file = file.display().to_string();
         self.args(&["--messages", &file])
@@ -115,6 +127,11 @@ impl LiveChat {
     /// Runs it and returns the one JSON line it prints.
     pub(crate) fn run(self) -> Value {
         self.start().finish()
+    }
+
+    /// Runs it and returns a line for each client, in the order in which they ended.
+    pub(crate) fn run_all(self) -> Vec<Value> {
+        self.start().finish_all()
     }
 
     /// Starts it beside the test.
@@ -137,20 +154,35 @@ pub(crate) struct RunningChat {
 
 impl RunningChat {
     /// Waits for its one JSON line.
-    pub(crate) fn finish(mut self) -> Value {
+    pub(crate) fn finish(self) -> Value {
+        let mut all = self.finish_all();
+        assert_eq!(all.len(), 1, "one client, one line: {all:?}");
+        all.remove(0)
+    }
+
+    /// Waits for the lines of all its clients.
+    pub(crate) fn finish_all(mut self) -> Vec<Value> {
         let mut child = self.child.take().expect("a client is finished once");
         within(LIVE_LIMIT, "the client ends", || {
             child.try_wait().expect("a child can be asked")
         });
         let output = child.wait_with_output().expect("its output can be read");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let line = text.lines().last().unwrap_or_default();
-        serde_json::from_str(line).unwrap_or_else(|error| {
-            panic!(
-                "the client printed no JSON ({error}): {text}\n{}",
-                String::from_utf8_lossy(&output.stderr)
-            )
-        })
+        let lines = text.lines().map(|line| {
+            serde_json::from_str(line).unwrap_or_else(|error| {
+                panic!(
+                    "the client printed no JSON ({error}): {text}\n{}",
+                    String::from_utf8_lossy(&output.stderr)
+                )
+            })
+        });
+        let lines: Vec<Value> = lines.collect();
+        assert!(
+            !lines.is_empty(),
+            "the client said nothing: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        lines
     }
 
     /// Kills it in the middle.
@@ -192,6 +224,10 @@ impl RealModel {
 
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// What its metrics say of this number.

@@ -11,6 +11,7 @@ pub(crate) mod held;
 pub(crate) mod live;
 pub(crate) mod refused;
 pub(crate) mod script;
+pub(crate) mod tap;
 pub(crate) mod upstream;
 pub(crate) mod wire;
 
