@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use oneslot::config::Flag;
-use oneslot::gateway::{self, Options, StartError};
+use oneslot::gateway::{self, Options, StartError, Upstream};
 use oneslot::record::log::{self, Log};
 use oneslot::state::{Lock, LockError, StateDir};
 
@@ -24,16 +24,16 @@ pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
         out::tell(&format!("note: {notice}"));
     }
     let _log = logging(loaded.settings.log.level.name(), &state);
-    let serve = if serve.demo {
-        gateway::Serve::Demo
+    let demo = if serve.demo {
+        Upstream::Demo
     } else {
-        gateway::Serve::Upstream
+        Upstream::Real
     };
     let options = Options {
-        loaded,
+        settings: loaded,
         state,
         lock,
-        serve,
+        demo,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -111,21 +111,19 @@ fn refused(error: &LockError) -> Failure {
 
 fn not_started(error: &StartError, file: &Path) -> Failure {
     let failure = Failure::of(error);
-    if matches!(error, StartError::Bind { .. }) {
-        return Failure::misused(format!(
-            "{}; stop it, or choose another address with --listen or in {}",
+    match error {
+        StartError::PortHeld { .. } | StartError::Bind { .. } => Failure::misused(format!(
+            "{}; choose another address with --listen or in {}",
             failure.text,
             file.display()
-        ));
-    }
-    let is_of_the_settings = matches!(
-        error,
-        StartError::NoAddress | StartError::Exposed { .. } | StartError::Loop { .. }
-    );
-    if is_of_the_settings {
-        Failure::misused(failure.text)
-    } else {
-        failure
+        )),
+        StartError::NoAddress | StartError::Exposed { .. } | StartError::Loop { .. } => {
+            Failure::misused(failure.text)
+        }
+        StartError::DemoUrl(_)
+        | StartError::Demo(_)
+        | StartError::Link(_)
+        | StartError::State(_) => failure,
     }
 }
 
