@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use oneslot::config::Flag;
-use oneslot::gateway::{self, Options, StartError, Upstream};
+use oneslot::gateway::{self, Options, StartError};
 use oneslot::record::log::{self, Log};
 use oneslot::state::{Lock, LockError, StateDir};
 
@@ -24,16 +24,16 @@ pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
         out::tell(&format!("note: {notice}"));
     }
     let _log = logging(loaded.settings.log.level.name(), &state);
-    let demo = if serve.demo {
-        Upstream::Demo
+    let serve = if serve.demo {
+        gateway::Serve::Demo
     } else {
-        Upstream::Real
+        gateway::Serve::Upstream
     };
     let options = Options {
-        settings: loaded,
+        loaded,
         state,
         lock,
-        demo,
+        serve,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
