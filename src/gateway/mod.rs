@@ -26,6 +26,7 @@ use crate::health::{Backoff, State, Stretch};
 use crate::pause::Pause;
 use crate::queue::RequestId;
 use crate::record::Recorder;
+use crate::record::log::Log;
 use crate::record::snapshot::Notice;
 use crate::state::{ControlToken, StateDir};
 use crate::upstream::{PORTS, discover};
@@ -56,6 +57,9 @@ pub struct Gateway {
     reasoning: Mutex<HashSet<String>>,
     notices: Mutex<Vec<Notice>>,
     addresses: RwLock<Vec<SocketAddr>>,
+    /// Where the built-in demo is, when it is served: no configuration moves away from it.
+    demo_root: Option<BaseUrl>,
+    log: Option<Log>,
     token: ControlToken,
     state: StateDir,
     next_id: AtomicU64,
@@ -190,7 +194,11 @@ impl Gateway {
     /// Links to the configured server, or to none while `auto` has to find one.
     fn relink(&self, settings: &Settings) -> Result<(), link::LinkError> {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        let link = match &settings.upstream.base_url {
+        let base_url = self
+            .demo_root
+            .as_ref()
+            .unwrap_or(&settings.upstream.base_url);
+        let link = match base_url {
             BaseUrl::Auto => None,
             BaseUrl::At(root) => Some(Link::to(root.clone(), settings, generation)?),
         };

@@ -59,6 +59,12 @@ fn reload(gateway: &Gateway) {
         .write()
         .unwrap_or_else(PoisonError::into_inner) = Arc::clone(&settings);
     gateway.owner.feed(Event::Rules(Box::new(rules(&settings))));
+    if settings.log.level != before.settings.log.level
+        && let Some(log) = &gateway.log
+        && let Err(error) = log.relevel(settings.log.level.name())
+    {
+        tracing::warn!(%error, "log.level was not changed");
+    }
     if settings.pressure != before.settings.pressure {
         gateway.readings.rejudge(&settings.pressure);
     }

@@ -17,10 +17,11 @@ use tokio::time::{Instant, timeout};
 
 use crate::accept::{self, Door};
 use crate::clock::Clock;
-use crate::config::{BaseUrl, Loaded};
+use crate::config::{BaseUrl, Loaded, Settings};
 use crate::demo::Demo;
 use crate::desk::{Event, Owner};
 use crate::record::Recorder;
+use crate::record::log::Log;
 use crate::refusal::Cut;
 use crate::state::{Lock, StateDir, StateError};
 use crate::upstream::{BaseUrlError, Root, process};
@@ -41,6 +42,8 @@ pub struct Options {
     pub lock: Lock,
     /// What is behind the gateway.
     pub serve: Serve,
+    /// The log, so that a reloaded `log.level` takes effect; `None` for a gateway without one.
+    pub log: Option<Log>,
 }
 
 /// What is behind the gateway.
@@ -124,6 +127,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         state,
         mut lock,
         serve,
+        log,
     } = options;
     let (listeners, notices) = listen(&loaded.settings.listen).await?;
     let addresses: Vec<SocketAddr> = listeners
@@ -131,7 +135,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         .filter_map(|listener| listener.local_addr().ok())
         .collect();
     if let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback())
-        && !(loaded.settings.access.require_key && !loaded.settings.access.keys.is_empty())
+        && (!loaded.settings.access.require_key || loaded.settings.access.keys.is_empty())
     {
         return Err(StartError::Exposed { address: *address });
     }
@@ -168,6 +172,8 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         reasoning: Mutex::new(HashSet::new()),
         notices: Mutex::new(Vec::new()),
         addresses: RwLock::new(addresses.clone()),
+        demo_root: demo.as_ref().and(demo_root(&settings)),
+        log,
         token: lock.token().clone(),
         state,
         next_id: AtomicU64::new(first_id()),
@@ -258,6 +264,10 @@ fn door(
         permits: Arc::clone(permits),
         closing: closing.clone(),
     })
+}
+
+fn demo_root(settings: &Settings) -> Option<BaseUrl> {
+    Some(settings.upstream.base_url.clone())
 }
 
 async fn start_demo(loaded: &mut Loaded) -> Result<Demo, StartError> {
