@@ -6,12 +6,12 @@ use super::{BaseUrl, Settings};
 /// What no single member can be blamed for.
 pub(super) fn contradictions(settings: &Settings) -> Vec<Fault> {
     let mut faults = Vec::new();
-    if let BaseUrl::At(root) = &settings.upstream.base_url {
-        if root.points_at(&settings.listen) {
-            faults.push(Fault::OwnAddress {
-                base_url: root.to_string(),
-            });
-        }
+    if let BaseUrl::At(root) = &settings.upstream.base_url
+        && root.points_at(&settings.listen)
+    {
+        faults.push(Fault::OwnAddress {
+            base_url: root.to_string(),
+        });
     }
     let access = &settings.access;
     let is_guarded = access.require_key && !access.keys.is_empty();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::members::Unit;
 use super::value::Value;
-use super::{BaseUrl, Context, Counting, Format, Key, Level, Preset, Secret, Trim};
+use super::{BaseUrl, Context, Counting, Key, Level, Preset, Secret, Trim};
 use crate::refusal::FullStatus;
 use crate::upstream::BaseUrlError;
 
@@ -273,7 +273,6 @@ word_fields! {
         "auto" => Auto, "exact" => Exact, "learned" => Learned, "bytes" => Bytes, "scalar" => Scalar
     }
     Level { "error" => Error, "warn" => Warn, "info" => Info, "debug" => Debug, "trace" => Trace }
-    Format { "text" => Text, "json" => Json }
 }
 
 /// What a URL should be like, by what is wrong with it.

@@ -68,16 +68,6 @@ pub struct LoadError {
     pub faults: Vec<Fault>,
 }
 
-/// The article's own variables, read below `ONESLOT_…`.
-const ARTICLE: [(&str, &str); 3] = [
-    ("LLM_BASE_URL", "upstream.base_url"),
-    ("LLM_MODEL", "upstream.model"),
-    ("LLM_N_CTX", "window.context"),
-];
-
-/// Variables that begin with the prefix and name places instead of members.
-const PLACES: [&str; 2] = ["ONESLOT_CONFIG", "ONESLOT_STATE"];
-
 impl Sources {
     /// The usual place of the file on this system; `None` without a home directory.
     pub fn usual_file() -> Option<PathBuf> {
@@ -229,45 +219,6 @@ impl Sources {
             Err(LoadError { faults })
         }
     }
-
-    fn article(&self) -> Parsed {
-        let mut parsed = Parsed::default();
-        for (name, path) in ARTICLE {
-            let text = self
-                .variables
-                .iter()
-                .find(|(given, _)| given == name)
-                .map(|(_, text)| text);
-            // Other programs read these too; an empty one is as good as none.
-            if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
-                parse_text(path, text, Place::Variable(name.to_owned()), &mut parsed);
-            }
-        }
-        parsed
-    }
-
-    fn environment(&self) -> Parsed {
-        let mut parsed = Parsed::default();
-        for (name, text) in &self.variables {
-            let Some(rest) = name.strip_prefix(PREFIX) else {
-                continue;
-            };
-            if PLACES.contains(&name.as_str()) {
-                continue;
-            }
-            let path = rest.to_ascii_lowercase().replace("__", ".");
-            parse_text(&path, text, Place::Variable(name.clone()), &mut parsed);
-        }
-        parsed
-    }
-
-    fn command_line(&self) -> Parsed {
-        let mut parsed = Parsed::default();
-        for flag in &self.flags {
-            parse_text(flag.member, &flag.text, Place::Flag(flag.name), &mut parsed);
-        }
-        parsed
-    }
 }
 
 impl Loaded {
@@ -354,31 +305,6 @@ fn misfit(member: &members::Member, value: &super::Value, place: Place, expected
         member: member.path,
         found,
         expected,
-    }
-}
-
-fn parse_text(path: &str, text: &str, place: Place, parsed: &mut Parsed) {
-    let Some(member) = members::find(path) else {
-        let nearest = members::nearest(path);
-        parsed.notices.push(Notice::Unknown {
-            place,
-            name: path.to_owned(),
-            nearest,
-        });
-        return;
-    };
-    match member.kind.from_text(text) {
-        Ok(value) => parsed.given.push(Given {
-            member,
-            value,
-            place,
-        }),
-        Err(found) => parsed.faults.push(Fault::Value {
-            place,
-            member: member.path,
-            found,
-            expected: member.kind.expected(),
-        }),
     }
 }
 

@@ -184,14 +184,8 @@ pub static MEMBERS: &[Member] = members! {
 
     "log.level", Kind::Word(&["error", "warn", "info", "debug", "trace"]), None, log.level,
         "The least important line that is kept. info is one line per request. No level shows a prompt, an answer or a key.";
-    "log.format", Kind::Word(&["text", "json"]), None, log.format,
-        "How a line is written: for people, or one JSON object each.";
-    "log.file", Kind::Bool, None, log.file,
-        "Whether the log also goes to oneslot.log in the state directory.";
     "log.record", Kind::Bool, None, log.record,
-        "Whether outcomes, never texts, are also kept in record.jsonl in the state directory.";
-    "log.max_bytes", Kind::Whole(65_536, TIB), Bytes, log.max_bytes,
-        "Size of each of these files; the oldest lines go first.";
+        "Whether outcomes, never texts, are also kept in a bounded file in the state directory.";
 };
 
 impl Member {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::base_url::BaseUrl;
 use super::settings::{
-    Access, Context, Counting, Degrade, Format, Health, Level, Log, Preset, Pressure, Queue, Relay,
+    Access, Context, Counting, Degrade, Health, Level, Log, Preset, Pressure, Queue, Relay,
     Settings, Timeouts, Trim, Upstream, Window,
 };
 use crate::refusal::FullStatus;
@@ -98,10 +98,7 @@ impl Settings {
             },
             log: Log {
                 level: Level::Info,
-                format: Format::Text,
-                file: true,
                 record: true,
-                max_bytes: 8 * MIB,
             },
         }
     }

@@ -246,14 +246,8 @@ pub struct Key {
 pub struct Log {
     /// The least important line that is kept.
     pub level: Level,
-    /// How a line is written.
-    pub format: Format,
-    /// Whether the log also goes to a file in the state directory.
-    pub file: bool,
     /// Whether outcomes are also kept in a file in the state directory.
     pub record: bool,
-    /// Bytes of each of these files; the older half goes first.
-    pub max_bytes: u64,
 }
 
 /// The least important log line that is kept.
@@ -272,19 +266,22 @@ pub enum Level {
     Trace,
 }
 
-/// How a log line is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object each.
-    Json,
-}
-
 /// A credential. `Debug` never shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
+
+impl Level {
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
 
 impl Secret {
     /// Wraps a credential.

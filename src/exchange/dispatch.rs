@@ -130,7 +130,11 @@ impl Dispatch {
                         self.account.refuse(&refusal, Ending::Answered);
                         return Err(refusal);
                     }
-                    self.link.forget_window();
+                    match said.window {
+                        Some(tokens) => self.link.learn_window(self.model(), tokens),
+                        // It may have loaded something else meanwhile: read anew.
+                        None => self.link.forget_window(),
+                    }
                     lesson = Some(self.learn(said, &fit, window).await);
                 }
                 Try::Refused(refusal, ending) => {

@@ -86,7 +86,7 @@ pub async fn chat(call: Call, body: Bytes) -> Result<Response<ResponseBody>, Ref
     let settings = call.gateway.settings();
     let commit_after = settings.relay.commit_after;
     let arrived = call.arrived;
-    let chat = match Chat::read(body) {
+    let chat = match Chat::read(body).and_then(not_empty) {
         Ok(chat) => chat,
         Err(refusal) => {
             let open = open(&call, Lane::Slot);
@@ -103,6 +103,17 @@ pub async fn chat(call: Call, body: Bytes) -> Result<Response<ResponseBody>, Ref
             Err(_) => Ok(commit(work)),
         },
     }
+}
+
+/// A chat without a message has nothing to answer; servers make very different things of it.
+fn not_empty(chat: Chat) -> Result<Chat, Refusal> {
+    if chat.messages().is_empty() {
+        return Err(Refusal::BadRequest {
+            message: "`messages` is empty; send at least one message".to_owned(),
+            param: Some("messages"),
+        });
+    }
+    Ok(chat)
 }
 
 /// Waits for the turn, then dispatches.

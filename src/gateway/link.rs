@@ -10,7 +10,9 @@ use tokio::time::Instant;
 
 use crate::config::Settings;
 use crate::upstream::send::Sender;
-use crate::upstream::{Found, Kind, Limits, OpenError, Root, Upstream, WindowReading};
+use crate::upstream::{
+    Found, Kind, Limits, OpenError, Root, Upstream, WindowReading, WindowSource,
+};
 
 /// A window read from a server that loads at start is good for this long; others are asked
 /// before each dispatch, since they load and unload by themselves.
@@ -26,6 +28,16 @@ pub struct Link {
     /// Sends it what clients want.
     pub sender: Arc<Sender>,
     window: Mutex<Option<(Instant, WindowReading)>>,
+    learned: Mutex<Option<Learned>>,
+}
+
+/// A window the server named when a chat was too long for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Learned {
+    model: Option<String>,
+    tokens: u64,
+    /// What it had been read as: when that changes, something else is loaded.
+    read_as: Option<WindowReading>,
 }
 
 /// Why no link could be made.
@@ -69,11 +81,41 @@ impl Link {
             upstream,
             sender: Arc::new(sender),
             window: Mutex::default(),
+            learned: Mutex::default(),
         })
     }
 
-    /// The window that is loaded for `model`.
+    /// The window that is loaded for `model`, as corrected by what the server said of it.
     pub async fn window(&self, model: Option<&str>) -> WindowReading {
+        let reading = self.read_window(model).await;
+        let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match learned {
+            Some(Learned { model: named, tokens, read_as })
+                if named.as_deref() == model && read_as == Some(reading) =>
+            {
+                WindowReading::Loaded { tokens, source: WindowSource::Overflow }
+            }
+            Some(_) | None => reading,
+        }
+    }
+
+    /// Notes the window the server named when a chat was too long for it.
+    pub fn learn_window(&self, model: Option<&str>, tokens: u64) {
+        let learned = Learned {
+            model: model.map(str::to_owned),
+            tokens,
+            read_as: self.last_window(),
+        };
+        *self.learned.lock().unwrap_or_else(PoisonError::into_inner) = Some(learned);
+    }
+
+    /// The window the server named last, if it named one.
+    pub fn learned_window(&self) -> Option<u64> {
+        let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        learned.as_ref().map(|learned| learned.tokens)
+    }
+
+    async fn read_window(&self, model: Option<&str>) -> WindowReading {
         let settled = matches!(
             self.upstream.known_kind(),
             Some(Kind::LlamaCpp | Kind::Plain)
@@ -98,6 +140,7 @@ impl Link {
 
     /// Forgets the window: the server died, was replaced, or said that it is another.
     pub fn forget_window(&self) {
+        *self.learned.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.window.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 

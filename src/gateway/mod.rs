@@ -35,7 +35,7 @@ use link::Link;
 use readings::Readings;
 use refused::Refused;
 
-pub use start::{Options, Running, StartError, Upstream, start};
+pub use start::{Options, Running, Serve, StartError, start};
 
 /// Models seen to think before they answer, and notices, are remembered up to this many.
 const REMEMBERED: usize = 64;

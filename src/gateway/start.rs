@@ -34,20 +34,20 @@ use super::{Gateway, background, reload, rules, service};
 /// What a gateway is made of.
 pub struct Options {
     /// The settings and where they came from.
-    pub settings: Loaded,
+    pub loaded: Loaded,
     /// Where state is kept.
     pub state: StateDir,
     /// The right to serve with that state.
     pub lock: Lock,
     /// What is behind the gateway.
-    pub demo: Upstream,
+    pub serve: Serve,
 }
 
 /// What is behind the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Upstream {
+pub enum Serve {
     /// A model server.
-    Real,
+    Upstream,
     /// The built-in simulated model, which says so in every answer.
     Demo,
 }
@@ -120,10 +120,10 @@ pub struct Running {
 /// Whatever keeps it from serving; nothing is left running then.
 pub async fn start(options: Options) -> Result<Running, StartError> {
     let Options {
-        settings: mut loaded,
+        mut loaded,
         state,
         mut lock,
-        demo,
+        serve,
     } = options;
     let (listeners, notices) = listen(&loaded.settings.listen).await?;
     let addresses: Vec<SocketAddr> = listeners
@@ -135,9 +135,9 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     {
         return Err(StartError::Exposed { address: *address });
     }
-    let demo = match demo {
-        Upstream::Real => None,
-        Upstream::Demo => Some(start_demo(&mut loaded).await?),
+    let demo = match serve {
+        Serve::Upstream => None,
+        Serve::Demo => Some(start_demo(&mut loaded).await?),
     };
     if let BaseUrl::At(root) = &loaded.settings.upstream.base_url
         && root.leads_to(&addresses).await

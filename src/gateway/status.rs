@@ -15,7 +15,7 @@ use crate::record::meter::Phase;
 use crate::record::snapshot::{self, Face, HealthState, Item, Snapshot};
 use crate::refusal::Outage;
 use crate::slot::Occupant;
-use crate::upstream::{Kind, WindowReading};
+use crate::upstream::{Kind, WindowReading, WindowSource};
 
 use super::Gateway;
 
@@ -58,7 +58,7 @@ impl Gateway {
                 process: self.shown_process(),
                 wants_key: self.owner.look(|desk, _, _| desk.health().wants_key()),
             };
-            shown.window = window(link.last_window(), link.upstream.known_kind(), &settings);
+            shown.window = window(link.learned_window(), link.last_window(), link.upstream.known_kind(), &settings);
         }
         shown
     }
@@ -199,6 +199,7 @@ fn plan(desk: &Desk, ladder: bool, settings: &crate::config::Settings) -> snapsh
 }
 
 fn window(
+    learned: Option<u64>,
     reading: Option<WindowReading>,
     kind: Option<Kind>,
     settings: &crate::config::Settings,
@@ -209,8 +210,15 @@ fn window(
         Counting::Scalar => "scalar",
         Counting::Auto | Counting::Exact | Counting::Learned | Counting::Bytes => "bytes",
     };
+    let reading = match learned {
+        Some(tokens) => Some(WindowReading::Loaded { tokens, source: WindowSource::Overflow }),
+        None => reading,
+    };
     let (size, source) = match (settings.window.context, reading) {
         (crate::config::Context::Tokens(tokens), _) => (tokens, "config"),
+        (_, Some(WindowReading::Loaded { tokens, source: WindowSource::Overflow })) => {
+            (tokens, "learned")
+        }
         (_, Some(WindowReading::Loaded { tokens, .. })) => (tokens, "loaded"),
         (_, Some(WindowReading::NotLoaded | WindowReading::Unknown) | None) => {
             (settings.window.fallback, "assumed")

@@ -110,16 +110,6 @@ impl StateDir {
         self.path.join("config.toml.good")
     }
 
-    /// Where the log is kept.
-    pub fn log_file(&self) -> PathBuf {
-        self.path.join("oneslot.log")
-    }
-
-    /// Where outcomes are kept.
-    pub fn record_file(&self) -> PathBuf {
-        self.path.join("record.jsonl")
-    }
-
     /// Where the control token of the running gateway is.
     pub fn token_file(&self) -> PathBuf {
         self.path.join("control.token")

@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Unload,
     /// Look at once whether the model server is back
     Check,
+    /// Find the model server, try it, and say what to fix
+    Doctor,
     /// Show the settings in use and where each came from
     Config(Ask),
     /// Keys of apps
@@ -183,6 +185,7 @@ mod tests {
             "cancel 01ABC",
             "unload",
             "check",
+            "doctor",
             "config",
             "config --explain",
             "config --check",

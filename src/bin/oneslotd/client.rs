@@ -11,14 +11,18 @@ use hyper_util::rt::TokioIo;
 use oneslot::state::Running;
 use serde_json::Value;
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use crate::Failure;
 
 /// The header that carries the control token.
 const TOKEN: &str = "x-oneslot-token";
 
-/// How long a running gateway may take to begin its answer; unloading a model waits for the slot.
-const PATIENCE: Duration = Duration::from_secs(660);
+/// How long a running gateway may take to begin its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The same for what it is told to do: unloading a model waits for the slot.
+const LONG_PATIENCE: Duration = Duration::from_secs(660);
 
 const CONNECTS: Duration = Duration::from_secs(3);
 
@@ -34,7 +38,10 @@ pub(crate) fn send(
     body: Option<&Value>,
 ) -> Result<Value, Failure> {
     block_on(async {
-        let response = request(running, method, path, body).await?;
+        let Exchange {
+            response,
+            _connection,
+        } = request(running, method, path, body).await?;
         let status = response.status();
         let bytes = response
             .into_body()
@@ -56,7 +63,10 @@ pub(crate) fn follow(
     mut each: impl FnMut(&str) -> std::io::Result<()>,
 ) -> Result<(), Failure> {
     block_on(async {
-        let response = request(running, Method::GET, "/oneslot/events", None).await?;
+        let Exchange {
+            response,
+            _connection,
+        } = request(running, Method::GET, "/oneslot/events", None).await?;
         if !response.status().is_success() {
             return Err(Failure::not_done(format!(
                 "OneSlot answered {}",
@@ -81,7 +91,8 @@ pub(crate) fn follow(
     })?
 }
 
-fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+/// Runs `work` to its end on a runtime of its own.
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -93,8 +104,13 @@ async fn request(
     method: Method,
     path: &str,
     body: Option<&Value>,
-) -> Result<Response<Incoming>, Failure> {
-    let (address, mut sender) = connect(running).await?;
+) -> Result<Exchange, Failure> {
+    let (address, mut sender, connection) = connect(running).await?;
+    let patience = if method == Method::POST {
+        LONG_PATIENCE
+    } else {
+        PATIENCE
+    };
     let text = body.map(Value::to_string).unwrap_or_default();
     let mut request = Request::builder()
         .method(method)
@@ -107,9 +123,13 @@ async fn request(
     let request = request
         .body(Full::new(Bytes::from(text)))
         .map_err(|error| Failure::of(&error))?;
-    let answered = tokio::time::timeout(PATIENCE, sender.send_request(request)).await;
+    let answered = tokio::time::timeout(patience, sender.send_request(request)).await;
     match answered {
-        Ok(response) => response.map_err(|error| Failure::of(&error)),
+        Ok(Ok(response)) => Ok(Exchange {
+            response,
+            _connection: connection,
+        }),
+        Ok(Err(error)) => Err(Failure::of(&error)),
         Err(_) => Err(Failure::not_done(format!(
             "{} does not answer",
             running.names
@@ -117,10 +137,19 @@ async fn request(
     }
 }
 
+/// An answer, and the connection its body comes over.
+struct Exchange {
+    response: Response<Incoming>,
+    _connection: Connection,
+}
+
+/// The task that moves a connection's bytes; it ends when this is dropped.
+type Connection = JoinSet<hyper::Result<()>>;
+
 type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
 
 /// Connects to the first of its addresses that takes a connection.
-async fn connect(running: &Running) -> Result<(SocketAddr, Sender), Failure> {
+async fn connect(running: &Running) -> Result<(SocketAddr, Sender, Connection), Failure> {
     let mut why = "it does not serve yet; try again in a moment".to_owned();
     for address in running
         .names
@@ -134,9 +163,9 @@ async fn connect(running: &Running) -> Result<(SocketAddr, Sender), Failure> {
                 let (sender, connection) = hyper::client::conn::http1::handshake(io)
                     .await
                     .map_err(|error| Failure::of(&error))?;
-                // It ends with the runtime, which lives for one command.
-                tokio::spawn(connection);
-                return Ok((address, sender));
+                let mut driver = JoinSet::new();
+                driver.spawn(connection);
+                return Ok((address, sender, driver));
             }
             Ok(Err(error)) => why = format!("{address}: {error}"),
             Err(_) => why = format!("{address}: no connection"),

@@ -14,6 +14,7 @@ mod until;
 mod status;
 mod settings;
 mod keys;
+mod doctor;
 
 use std::process::ExitCode;
 
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Command::Cancel { id } => control::cancel(&place, &id),
         Command::Unload => control::unload(&place),
         Command::Check => control::check(&place),
+        Command::Doctor => doctor::run(&place),
         Command::Config(ask) => settings::run(&place, &ask),
         Command::Key { command } => keys::run(&place, &command),
     };

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use oneslot::config::Flag;
-use oneslot::gateway::{self, Options, StartError, Upstream};
+use oneslot::gateway::{self, Options, StartError};
+use oneslot::record::log::{self, Log};
 use oneslot::state::{Lock, LockError, StateDir};
 
 use crate::args::{Place, Serve};
-use crate::{Failure, HELD, MISUSED, out};
+use crate::{Failure, HELD, out};
 
 /// Serves until a signal, then stops in order.
 pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
@@ -16,22 +17,23 @@ pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
     // The lock comes first: a second one must not touch what the first one keeps.
     let lock = Lock::acquire(&state, "oneslotd").map_err(|error| refused(&error))?;
     let sources = place.sources(flags(serve))?;
-    let settings = sources
+    let loaded = sources
         .start()
         .map_err(|error| Failure::misused(error.to_string()))?;
-    for notice in &settings.notices {
+    for notice in &loaded.notices {
         out::tell(&format!("note: {notice}"));
     }
-    let demo = if serve.demo {
-        Upstream::Demo
+    let _log = logging(loaded.settings.log.level.name(), &state);
+    let serve = if serve.demo {
+        gateway::Serve::Demo
     } else {
-        Upstream::Real
+        gateway::Serve::Upstream
     };
     let options = Options {
-        settings,
+        loaded,
         state,
         lock,
-        demo,
+        serve,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -109,18 +111,33 @@ fn refused(error: &LockError) -> Failure {
 
 fn not_started(error: &StartError, file: &Path) -> Failure {
     let failure = Failure::of(error);
-    if matches!(error, StartError::PortHeld { .. }) {
-        let text = format!(
+    if matches!(error, StartError::Bind { .. }) {
+        return Failure::misused(format!(
             "{}; stop it, or choose another address with --listen or in {}",
             failure.text,
             file.display()
-        );
-        return Failure {
-            text,
-            code: MISUSED,
-        };
+        ));
     }
-    failure
+    let is_of_the_settings = matches!(
+        error,
+        StartError::NoAddress | StartError::Exposed { .. } | StartError::Loop { .. }
+    );
+    if is_of_the_settings {
+        Failure::misused(failure.text)
+    } else {
+        failure
+    }
+}
+
+/// Logs from here on. Without a log the gateway still serves.
+fn logging(level: &str, state: &StateDir) -> Option<Log> {
+    match log::init(level, state.path()) {
+        Ok(log) => Some(log),
+        Err(error) => {
+            out::tell(&format!("note: {}", Failure::of(&error).text));
+            None
+        }
+    }
 }
 
 /// The signals that ask a program to stop.

@@ -52,6 +52,7 @@ fn block(snapshot: &Value, address: &str) -> String {
     lines.extend(plan(snapshot));
     lines.extend(latency(snapshot));
     lines.extend(refused(snapshot));
+    lines.extend(notices(snapshot));
     lines.join("\n")
 }
 
@@ -174,23 +175,24 @@ fn latency(snapshot: &Value) -> Option<String> {
 }
 
 fn refused(snapshot: &Value) -> Vec<String> {
-    let named = |(path, member): (&str, &str)| {
-        let list = snapshot.get(path).and_then(Value::as_array);
-        let name = |entry: &Value| {
-            entry
-                .as_str()
-                .or_else(|| text(entry, "/name"))
-                .map(|name| row("refused", &format!("{member} {name}")))
-        };
-        list.into_iter()
-            .flatten()
-            .filter_map(name)
-            .collect::<Vec<_>>()
+    let list = snapshot.get("refused_origins").and_then(Value::as_array);
+    let show = |entry: &Value| {
+        let kind = text(entry, "/kind").unwrap_or("origin");
+        Some(row(
+            "refused",
+            &format!("{kind} {}", text(entry, "/value")?),
+        ))
     };
-    [("refused_origins", "origin"), ("refused_hosts", "host")]
+    list.into_iter().flatten().filter_map(show).collect()
+}
+
+fn notices(snapshot: &Value) -> Vec<String> {
+    let list = snapshot.get("notices").and_then(Value::as_array);
+    let texts = list
         .into_iter()
-        .flat_map(named)
-        .collect()
+        .flatten()
+        .filter_map(|notice| text(notice, "/text"));
+    texts.map(|text| row("note", text)).collect()
 }
 
 fn row(name: &str, words: &str) -> String {
@@ -247,7 +249,8 @@ mod tests {
                 "available": 1_932_735_283_u64}, "vram": []},
             "plan": {"rung": 1, "ceiling": 512, "reason": "waiting"},
             "window": {"size": 2048, "source": "loaded", "counting": "exact"},
-            "pause": null, "refused_origins": [{"name": "https://chat.example"}], "recent": []
+            "pause": null, "refused_origins": [{"kind": "host", "value": "evil.example", "count": 2}],
+            "notices": [{"code": "x", "text": "something to know"}], "recent": []
         });
         let want = "\
 OneSlot  busy, version 0.1.0, http://127.0.0.1:11411
@@ -260,7 +263,8 @@ memory   elevated (RAM 11 %), RAM 1.7 GiB of 16.0 GiB available
 window   2048 tokens (loaded), counted: exact
 answers  at most 512 tokens, because of waiting
 latency  wait 1 ms/20 ms, total 2.5 s/9.0 s (half/95 %)
-refused  origin https://chat.example";
+refused  host evil.example
+note     something to know";
         assert_eq!(block(&snapshot, "http://127.0.0.1:11411"), want);
     }
 

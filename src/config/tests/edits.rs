@@ -38,14 +38,12 @@ fn a_section_written_inline_is_edited_where_it_stands() {
         .edit("queue.max_waiting", Some(&Value::Whole(1)))
         .unwrap();
     desk.sources
-        .edit("log.format", Some(&Value::Text("json".to_owned())))
+        .edit("log.record", Some(&Value::Bool(false)))
         .unwrap();
     let settings = desk.settings();
     assert_eq!(settings.queue.max_waiting, 1, "{}", desk.text());
-    assert_eq!(
-        (settings.log.level, settings.log.format),
-        (Level::Warn, Format::Json)
-    );
+    assert_eq!(settings.log.level, Level::Warn);
+    assert!(!settings.log.record, "beside the dotted key");
 }
 
 #[test]
@@ -253,4 +251,60 @@ fn a_key_is_random_and_kept_as_its_digest_alone() {
     assert_eq!(first.sha256, Key::digest(&one));
     let text = Value::Keys(vec![first]).to_string();
     assert!(!text.contains(&one), "the file never holds the key itself");
+}
+
+/// The variable that makes the next test a writer that is going to be killed.
+const VICTIM: &str = "ONESLOT_TEST_VICTIM";
+
+#[test]
+fn victim_of_the_next_test() {
+    // Alone it does nothing.
+    let Some(file) = std::env::var_os(VICTIM) else {
+        return;
+    };
+    let sources = Sources {
+        file: file.into(),
+        ..Sources::default()
+    };
+    for round in 0.. {
+        let model = format!("{}{round:0>1990}", 1_000_000_000 + std::process::id());
+        sources
+            .edit("upstream.model", Some(&Value::Text(model)))
+            .unwrap();
+    }
+}
+
+#[test]
+fn two_hundred_kills_during_a_save_never_leave_neither_old_nor_new() {
+    let desk = Desk::with("# mine\n[upstream]\nmodel = \"first\"\n");
+    for kill in 0..200_u64 {
+        let before = desk.text();
+        let mut victim = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "config::tests::edits::victim_of_the_next_test"])
+            .env(VICTIM, &desk.sources.file)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // Only once it saves is it in the middle of something.
+        let waits = std::time::Instant::now();
+        while desk.text() == before {
+            assert!(waits.elapsed().as_secs() < 30, "the victim never saved");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        std::thread::sleep(std::time::Duration::from_micros(kill * 37 % 3000));
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        let settings = desk.sources.load_exactly().unwrap().settings;
+        let model = settings.upstream.model.unwrap();
+        assert!(
+            model.len() == 2000 && model.bytes().all(|byte| byte.is_ascii_digit()),
+            "kill {kill} left a value that was never saved: {model}"
+        );
+        assert!(desk.text().starts_with("# mine\n"), "and the comment");
+    }
+    let left = fs::read_dir(desk.temp.path()).unwrap().count();
+    assert!(
+        left <= 3,
+        "the file, its lock and at most one temporary file, but {left}"
+    );
 }

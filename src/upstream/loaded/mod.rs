@@ -50,6 +50,8 @@ pub enum WindowSource {
     LmStudioV0,
     /// `max_model_len` in a plain `/v1/models`.
     MaxModelLen,
+    /// What the server said when a chat was too long for it.
+    Overflow,
 }
 
 /// A model in the server's memory.
@@ -88,6 +90,7 @@ impl fmt::Display for WindowSource {
             Self::LmStudioV1 => "/api/v1/models",
             Self::LmStudioV0 => "/api/v0/models",
             Self::MaxModelLen => "max_model_len",
+            Self::Overflow => "what the server said of a chat that was too long",
         })
     }
 }

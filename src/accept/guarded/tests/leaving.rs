@@ -3,7 +3,7 @@
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::rig::{Event, Rig, read_until};
+use super::rig::{Event, PATIENCE, Rig, read_until};
 use crate::accept::limits::Limits;
 
 #[derive(Debug, Clone, Copy)]
@@ -143,7 +143,8 @@ async fn a_flood_behind_a_request_fails_the_connection() {
     client.write_all(&post("/hold", 0)).await.unwrap();
     assert_eq!(rig.next().await, Event::Began("/hold".to_owned(), 0));
     // The server may close before all of it is written.
-    let _ = client.write_all(&vec![b'x'; 512 * 1024]).await;
+    let flood = vec![b'x'; 512 * 1024];
+    let _ = tokio::time::timeout(PATIENCE, client.write_all(&flood)).await;
     let dropped = Event::Dropped("/hold".to_owned());
     assert_eq!(
         rig.next().await,
@@ -161,10 +162,13 @@ async fn at_any_moment_and_nothing_stays_behind() {
         tokio::spawn(async move {
             let mut bytes = post("/hold", 2000);
             bytes.extend(vec![b'x'; 2000 + at % 3]);
-            let cut = bytes.len() - (at * 37) % bytes.len();
+            let cut = match at % 4 {
+                0 => (at * 37) % bytes.len(),
+                _ => bytes.len(),
+            };
             let _ = client.write_all(&bytes[..cut]).await;
             tokio::time::sleep(std::time::Duration::from_millis((at % 30) as u64)).await;
-            let leave = if at % 2 == 0 { Leave::Fin } else { Leave::Rst };
+            let leave = if at % 5 < 2 { Leave::Fin } else { Leave::Rst };
             go(client, leave);
         });
     }
@@ -177,6 +181,9 @@ async fn at_any_moment_and_nothing_stays_behind() {
             Event::Closed => closed += 1,
         }
     }
-    assert!(began > 0, "some had sent the whole body");
+    assert!(
+        began >= clients / 2,
+        "most had sent the whole body: {began}"
+    );
     assert_eq!(began, dropped, "every handler that began is gone");
 }
