@@ -563,6 +563,8 @@ fn a_malformed_request_says_what_is_wrong_and_takes_no_place() {
         "\"text\"",
         "{\"model\":\"m\",\"messages\":[}",
         "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]} trailing",
+        "{\"model\":\"m\"}",
+        "{\"model\":\"m\",\"messages\":[]}",
         "{\"model\":\"m\",\"messages\":\"hello\"}",
         "{\"model\":\"m\",\"model\":\"n\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}",
         "{\"model\":\"m\",\"messages\":[],\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}",
