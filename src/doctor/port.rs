@@ -3,6 +3,7 @@
 //! An app that says `localhost` may reach either family, so a stranger on one of them is a fault
 //! even while the gateway serves on the other.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use super::{Chart, Patient};
@@ -10,20 +11,30 @@ use crate::upstream::process;
 
 pub(super) async fn look(patient: &Patient<'_>, chart: &mut Chart<'_>) {
     let own = patient.running.map(|running| running.names.pid);
-    for address in patient.loaded.settings.listen.iter().copied() {
-        let holder = holder(address).await;
-        match (holder, own) {
-            (Some(holder), own) if !is_process(&holder, own) => chart.fix(
+    for address in addresses(patient) {
+        match holder(address).await {
+            Some(holder) if is_process(&holder, own) => {
+                chart.good(format!("OneSlot listens on {address}"));
+            }
+            Some(holder) => chart.fix(
                 format!("{holder} listens on {address}, where OneSlot should"),
                 "stop it, or choose another address with `listen` in the settings",
             ),
-            (Some(_), _) => chart.good(format!("OneSlot listens on {address}")),
-            (None, Some(_)) if address.port() != 0 => {
-                chart.note(format!("nobody is seen to listen on {address}"));
-            }
-            (None, _) => {}
+            None => {}
         }
     }
+}
+
+/// Where the running gateway serves, and where the settings want it.
+fn addresses(patient: &Patient<'_>) -> BTreeSet<SocketAddr> {
+    let served = patient
+        .running
+        .into_iter()
+        .flat_map(|running| &running.names.addresses);
+    served
+        .filter_map(|url| url.strip_prefix("http://")?.parse().ok())
+        .chain(patient.loaded.settings.listen.iter().copied())
+        .collect()
 }
 
 /// Who listens at `address`, by the system's own account.

@@ -182,18 +182,10 @@ async fn lives(upstream: &Upstream, patient: &Patient<'_>, chart: &mut Chart<'_>
             true
         }
         Probe::Failed(outage) => {
-            let advice = match outage {
-                Outage::WrongBaseUrl => "mend upstream.base_url: it has no /v1/models there",
-                Outage::NoneFound
-                | Outage::Refused
-                | Outage::ConnectTimeout
-                | Outage::Reset
-                | Outage::ProbeTimeout
-                | Outage::ProbeFailed
-                | Outage::Garbled
-                | Outage::ProcessGone { .. }
-                | Outage::Silent
-                | Outage::ServerError => "look at the model server's own log",
+            let advice = if *outage == Outage::WrongBaseUrl {
+                "mend upstream.base_url: it has no /v1/models there"
+            } else {
+                "look at the model server's own log"
             };
             chart.fix(
                 format!("its list of models cannot be read: {outage}"),

@@ -37,18 +37,32 @@ pub(crate) fn send(
     path: &str,
     body: Option<&Value>,
 ) -> Result<Value, Failure> {
+    let (status, bytes) = exchange(running, method, path, body)?;
+    answer(status, &bytes)
+}
+
+/// Sends one command and returns its answer, good or not.
+///
+/// # Errors
+///
+/// A sentence for the person: not reachable.
+pub(crate) fn exchange(
+    running: &Running,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<(StatusCode, Bytes), Failure> {
     block_on(async {
         let Exchange {
             response,
             _connection,
         } = request(running, method, path, body).await?;
         let status = response.status();
-        let bytes = response
-            .into_body()
-            .collect()
-            .await
-            .map_err(|error| Failure::of(&error))?;
-        answer(status, &bytes.to_bytes())
+        let body = response.into_body().collect().await;
+        Ok((
+            status,
+            body.map_err(|error| Failure::of(&error))?.to_bytes(),
+        ))
     })?
 }
 
@@ -193,7 +207,7 @@ fn reachable(url: &str) -> Option<SocketAddr> {
 }
 
 /// The JSON of a good answer; the gateway's own sentence of any other.
-fn answer(status: StatusCode, bytes: &[u8]) -> Result<Value, Failure> {
+pub(crate) fn answer(status: StatusCode, bytes: &[u8]) -> Result<Value, Failure> {
     let value: Value = serde_json::from_slice(bytes).unwrap_or(Value::Null);
     if status.is_success() {
         return Ok(value);

@@ -1,6 +1,6 @@
 //! The commands that change what the running OneSlot does.
 
-use http::Method;
+use http::{Method, StatusCode};
 use jiff::ZonedDateTime;
 use serde_json::json;
 
@@ -48,7 +48,13 @@ pub(crate) fn cancel(place: &Place, id: &str) -> Result<(), Failure> {
         )));
     }
     let path = format!("/oneslot/requests/{id}");
-    client::send(&place.running()?, Method::DELETE, &path, None)?;
+    let (status, bytes) = client::exchange(&place.running()?, Method::DELETE, &path, None)?;
+    if status == StatusCode::NOT_FOUND {
+        return Err(Failure::not_done(format!(
+            "no request {id} waits or runs; `oneslotd status` shows those that do"
+        )));
+    }
+    client::answer(status, &bytes)?;
     out::say(&format!("cancelled {id}"));
     Ok(())
 }

@@ -111,21 +111,19 @@ fn refused(error: &LockError) -> Failure {
 
 fn not_started(error: &StartError, file: &Path) -> Failure {
     let failure = Failure::of(error);
-    if matches!(error, StartError::Bind { .. }) {
-        return Failure::misused(format!(
-            "{}; stop it, or choose another address with --listen or in {}",
+    match error {
+        StartError::PortHeld { .. } | StartError::Bind { .. } => Failure::misused(format!(
+            "{}; choose another address with --listen or in {}",
             failure.text,
             file.display()
-        ));
-    }
-    let is_of_the_settings = matches!(
-        error,
-        StartError::NoAddress | StartError::Exposed { .. } | StartError::Loop { .. }
-    );
-    if is_of_the_settings {
-        Failure::misused(failure.text)
-    } else {
-        failure
+        )),
+        StartError::NoAddress | StartError::Exposed { .. } | StartError::Loop { .. } => {
+            Failure::misused(failure.text)
+        }
+        StartError::DemoUrl(_)
+        | StartError::Demo(_)
+        | StartError::Link(_)
+        | StartError::State(_) => failure,
     }
 }
 
