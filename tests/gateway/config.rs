@@ -243,11 +243,29 @@ fn a_changed_file_is_taken_up_while_it_runs() {
 }
 
 #[test]
+fn a_change_made_the_moment_it_serves_is_not_lost() {
+    let upstream = Upstream::plain();
+    for _ in 0..5 {
+        let gateway = Setup::before(&upstream).start();
+        gateway.rewrite_config(&in_front_of(&upstream, "queue.max_waiting = 9"));
+        gateway.until_status("the new line length", |status| {
+            status["queue"]["max_waiting"] == 9
+        });
+    }
+}
+
+#[test]
 fn an_invalid_file_changes_nothing_and_is_shown_with_line_and_reason() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
         .config("queue.max_waiting = 3")
         .start();
+    // A first change that counts: from here on it is known to look.
+    crate::support::eventually("it looks at the file", || {
+        gateway.rewrite_config(&in_front_of(&upstream, "queue.max_waiting = 2"));
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        (max_waiting(&gateway) == 2).then_some(())
+    });
     gateway.rewrite_config(&in_front_of(&upstream, "queue.max_waiting = \"many\""));
     crate::support::eventually("the fault is said with its line", || {
         let said = format!("{}\n{}", gateway.said(), gateway.status()["notices"]);
@@ -258,7 +276,7 @@ fn an_invalid_file_changes_nothing_and_is_shown_with_line_and_reason() {
             .is_some_and(|fault| fault.contains("line 2") || fault.contains(":2"))
             .then_some(())
     });
-    assert_eq!(max_waiting(&gateway), 3, "nothing changed");
+    assert_eq!(max_waiting(&gateway), 2, "nothing changed");
     gateway.rewrite_config(&in_front_of(&upstream, "queue.max_waiting = 5"));
     gateway.until_status("a mended file counts", |status| {
         status["queue"]["max_waiting"] == 5
