@@ -298,6 +298,8 @@ fn a_stream_without_framing_that_ends_early_says_so() {
     let answer = gateway.chat(&chat::streamed("hello"));
     assert!(answer.text().starts_with(&delta("one")));
     error_event(&answer.body, "LLM_INTERRUPTED");
+    gateway.control("POST", "/oneslot/check", "");
+    gateway.until_status("ready again", |status| status["health"]["state"] == "ready");
     // The same with its finish is complete.
     let whole = format!("{}{}{DONE}", delta("one"), finish("stop"));
     upstream.next_chat(Script::new().send(head).send(whole.as_bytes()).fin());
