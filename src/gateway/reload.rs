@@ -18,6 +18,8 @@ pub(super) async fn watch(gateway: Arc<Gateway>) {
     if let Some(error) = error {
         tracing::warn!(%error, "changes of the configuration need SIGHUP or a restart");
     }
+    // What changed between the load at start and this moment was not seen.
+    reload(&gateway);
     loop {
         watch.changed().await;
         reload(&gateway);
