@@ -102,6 +102,12 @@ impl LiveChat {
         self.args(&["--max-tokens", &count])
     }
 
+    /// Further members of the body, as JSON.
+    pub(crate) fn extra(self, members: &Value) -> Self {
+        let members = members.to_string();
+        self.args(&["--extra", &members])
+    }
+
     /// So many at once, each started so long after the one before; see `finish_all`.
     pub(crate) fn clients(self, count: u32, gap_ms: u32) -> Self {
         let (count, gap) = (count.to_string(), gap_ms.to_string());
