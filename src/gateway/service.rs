@@ -23,6 +23,7 @@ use crate::admit::keys::{self, Demand, Key};
 use crate::admit::route::{self, Admin, Needs, Route, Routed};
 use crate::admit::{caller, cors};
 use crate::config::Settings;
+use crate::desk::Event;
 use crate::exchange::{self, Call};
 use crate::queue::RequestId;
 use crate::record::{self, Lane, Open};
@@ -257,6 +258,7 @@ async fn chat(
 ) -> Result<Response<ResponseBody>, Refusal> {
     // A full line is told before the body is read: it may be megabytes.
     if let Some(refusal) = gateway.owner.would_refuse() {
+        gateway.owner.feed(Event::Asked);
         note(&gateway, passed.id, Some(&passed.app), &refusal);
         return Err(refusal);
     }

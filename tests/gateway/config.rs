@@ -524,10 +524,10 @@ fn log_line(gateway: &Gateway, id: &str) -> String {
 
 #[test]
 fn one_log_line_tells_what_became_of_a_request() {
-    for format in ["text", "json"] {
+    {
         let upstream = Upstream::plain();
         let mut gateway = Setup::before(&upstream)
-            .config(&format!("window.context = 1000\nlog.format = \"{format}\""))
+            .config("window.context = 1000")
             .start();
         let mut body = chat::whole("x");
         body["max_tokens"] = json!(900_000);
@@ -548,13 +548,6 @@ fn one_log_line_tells_what_became_of_a_request() {
             "done",
         ] {
             assert!(line.contains(word), "{word} in {line}");
-        }
-        if format == "json" {
-            let parsed: Result<serde_json::Value, _> = serde_json::from_str(&line);
-            assert!(
-                parsed.is_ok(),
-                "log.format = json is one JSON object a line: {line}"
-            );
         }
         gateway.stands(&upstream);
     }
