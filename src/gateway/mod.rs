@@ -6,6 +6,7 @@
 mod background;
 mod beside;
 mod control;
+mod doors;
 pub mod link;
 mod readings;
 mod refused;
@@ -28,10 +29,11 @@ use crate::queue::RequestId;
 use crate::record::Recorder;
 use crate::record::log::Log;
 use crate::record::snapshot::Notice;
-use crate::state::{ControlToken, StateDir};
+use crate::state::{ControlToken, Lock, StateDir, StateError};
 use crate::upstream::{PORTS, discover};
 
 use beside::Reads;
+use doors::Doors;
 use link::Link;
 use readings::Readings;
 use refused::Refused;
@@ -56,7 +58,8 @@ pub struct Gateway {
     readings: Readings,
     reasoning: Mutex<HashSet<String>>,
     notices: Mutex<Vec<Notice>>,
-    addresses: RwLock<Vec<SocketAddr>>,
+    doors: Doors,
+    lock: Mutex<Option<Lock>>,
     /// Where the built-in demo is, when it is served: no configuration moves away from it.
     demo_root: Option<BaseUrl>,
     log: Option<Log>,
@@ -90,10 +93,7 @@ impl Gateway {
 
     /// The addresses served on.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.addresses
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.doors.addresses()
     }
 
     /// A name for a new request.
@@ -167,6 +167,19 @@ impl Gateway {
     fn keep_pause(&self, pause: Option<Pause>) {
         if let Err(error) = self.state.keep_pause(pause) {
             tracing::warn!(%error, "the pause will not survive a restart");
+        }
+    }
+
+    /// Names the addresses served on where the command line looks for them.
+    fn publish(&self) -> Result<(), StateError> {
+        let urls = self
+            .addresses()
+            .iter()
+            .map(|address| format!("http://{address}"))
+            .collect();
+        match &mut *lock(&self.lock) {
+            Some(lock) => lock.publish(urls),
+            None => Ok(()),
         }
     }
 
