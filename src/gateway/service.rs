@@ -193,7 +193,9 @@ fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, port: u16) -> Ga
         && own.needs() == Needs::Token
         && !has_token(gateway, &parts.headers)
     {
-        return Err(told(Refusal::Unauthorized { wanted: Wanted::Token }));
+        return Err(told(Refusal::Unauthorized {
+            wanted: Wanted::Token,
+        }));
     }
     body_type(&parts.method, &parts.headers, &visitor).map_err(told)?;
     let announced = parts

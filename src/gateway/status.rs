@@ -71,7 +71,11 @@ impl Gateway {
 
     /// What a request that came now would be allowed.
     fn shown_plan(&self, settings: &Settings, link: Option<&Link>) -> snapshot::Plan {
-        let ladder = if settings.degrade.ladder { Ladder::On } else { Ladder::Off };
+        let ladder = if settings.degrade.ladder {
+            Ladder::On
+        } else {
+            Ladder::Off
+        };
         let preset = match settings.preset {
             Preset::Balanced => degrade::Preset::Balanced,
             Preset::Strict => degrade::Preset::Strict,

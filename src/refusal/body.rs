@@ -26,7 +26,10 @@ pub enum Dialect {
 impl Dialect {
     /// The dialect of the apps that ask for this path; an app prefix changes nothing.
     pub fn of(path: &str) -> Self {
-        let path = match path.strip_prefix("/app/").and_then(|rest| rest.split_once('/')) {
+        let path = match path
+            .strip_prefix("/app/")
+            .and_then(|rest| rest.split_once('/'))
+        {
             Some((_, rest)) => rest,
             None => path.strip_prefix('/').unwrap_or(path),
         };

@@ -577,5 +577,9 @@ fn a_changed_listen_opens_the_new_address_before_it_lets_go_of_the_old() {
     crate::support::eventually("the old address takes nobody new", || {
         std::net::TcpStream::connect(old).is_err().then_some(())
     });
-    assert_eq!(held.release().status(), 200, "what ran on the old one was finished");
+    assert_eq!(
+        held.release().status(),
+        200,
+        "what ran on the old one was finished"
+    );
 }

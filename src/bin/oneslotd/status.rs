@@ -57,7 +57,9 @@ fn block(snapshot: &Value, address: &str) -> String {
 }
 
 fn head(snapshot: &Value, address: &str) -> String {
-    let state = text(snapshot, "/state").unwrap_or("unknown").replace('_', " ");
+    let state = text(snapshot, "/state")
+        .unwrap_or("unknown")
+        .replace('_', " ");
     let version = text(snapshot, "/version").unwrap_or("?");
     row("OneSlot", &format!("{state}, version {version}, {address}"))
 }
