@@ -36,7 +36,16 @@ export function took(ms: number, language: Language): string {
   return pair(Math.round(seconds / 60), 60, unit.h, unit.min);
 }
 
-const ZH_UNITS = { ms: " 毫秒", s: " 秒", min: " 分", h: " 小时" };
+/** How long ago something was, in its largest unit: `3 s`, `13 min`, `2 h`. */
+export function age(ms: number, language: Language): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  const unit = language === "en" ? { s: " s", min: " min", h: " h" } : ZH_UNITS;
+  if (seconds < 60) return `${seconds}${unit.s}`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}${unit.min}`;
+  return `${Math.floor(seconds / 3600)}${unit.h}`;
+}
+
+const ZH_UNITS = { ms: " 毫秒", s: " 秒", min: " 分钟", h: " 小时" };
 
 function pair(value: number, size: number, large: string, small: string): string {
   const rest = value % size;

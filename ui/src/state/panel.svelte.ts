@@ -7,12 +7,15 @@ import { getContext, setContext } from "svelte";
 import type { Host } from "../host/door";
 import type { Changed, Fault, Language, Shell, ShellWish, Snapshot, Update } from "../host/types";
 import { heard, type Key, type Places, word } from "../words/words";
-import { clock } from "./format";
+import { clock, shortened } from "./format";
 import { isSilent, type Known, nothing, reduce } from "./reduce";
 import { type Saying, sentence } from "./sentence";
 
 export type Place = "now" | "recent" | "connect" | "settings";
 export const places: Place[] = ["now", "recent", "connect", "settings"];
+
+/** Letters of an app's or a model's name in the sentence on top. */
+const NAME_LETTERS = 28;
 
 /** How often ages and countdowns move while the panel is seen. */
 const TICK_MS = 500;
@@ -106,7 +109,11 @@ export class Panel {
       model: this.say("some.model"),
       server: this.say("some.server"),
     };
-    return sentence(snapshot, unnamed, (at) => clock(at, snapshot.now_ms, this.language));
+    const saying = sentence(snapshot, unnamed, (at) => clock(at, snapshot.now_ms, this.language));
+    for (const [name, place] of Object.entries(saying.places)) {
+      if (typeof place === "string") saying.places[name] = shortened(place, NAME_LETTERS);
+    }
+    return saying;
   }
 
   /** The address that apps are given: the first one on loopback. */
