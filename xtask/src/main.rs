@@ -6,9 +6,11 @@
 mod call;
 mod checkout;
 mod fault;
+mod icons;
 mod ledger;
 mod lint;
 mod outcomes;
+mod panel;
 mod parts;
 mod run;
 mod say;
@@ -43,6 +45,9 @@ fn carry_out(order: Order) -> Result<(), Fault> {
         Order::Lint => lint::lint(&checkout),
         Order::Setup => parts::ready(&checkout).map(|_| ()),
         Order::Ledger(form) => ledger::show(&checkout, form),
+        Order::Icons => icons::make(&checkout),
+        Order::Panel => panel::test(&checkout),
+        Order::Shots(wanted) => panel::shots(&checkout, wanted.as_deref()),
         Order::Model(wish) => run::model(&checkout, &wish),
         Order::Run(wish) => run::gateway(&checkout, &wish),
     }

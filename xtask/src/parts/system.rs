@@ -2,6 +2,7 @@
 //! or through a sudo that does not ask; elsewhere the person is told what to install. A C compiler
 //! is not among them: Rust links with it, so this program would not be there without one.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::call;
@@ -15,6 +16,26 @@ pub(super) const PYTHON: [Tool; 1] = [PYTHON3];
 
 /// For all tests against real programs.
 pub(super) const LIVE: [Tool; 3] = [PYTHON3, NPM, CURL];
+
+/// For the panel's packages.
+pub(super) const PANEL: [Tool; 1] = [NPM];
+
+/// For icons.
+pub(super) const DRAWING: [Tool; 1] = [Tool {
+    name: "rsvg-convert",
+    proof: ("rsvg-convert", &["--version"]),
+    packages: &["librsvg2-bin"],
+}];
+
+/// Names of the browser that the panel is tested in, by system.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// What brings it on Debian, with Chinese letters for the pictures.
+const CHROMIUM: Tool = Tool {
+    name: "Chromium",
+    proof: (BROWSERS[0], &["--version"]),
+    packages: &["chromium", "fonts-dejavu-core", "fonts-noto-cjk"],
+};
 
 const PYTHON3: Tool = Tool {
     name: "Python 3.10 or newer with venv and pip",
@@ -84,6 +105,32 @@ pub(super) fn bring(tools: &[Tool]) -> Result<(), Fault> {
     } else {
         Err(missing(&absent, &packages))
     }
+}
+
+/// The browser on the PATH, brought if there is none.
+///
+/// # Errors
+/// [`Fault::Missing`].
+pub(super) fn browser() -> Result<PathBuf, Fault> {
+    let found = || {
+        BROWSERS
+            .iter()
+            .find(|name| call::answers(name, &["--version"]))
+            .and_then(|name| on_path(name))
+    };
+    if let Some(browser) = found() {
+        return Ok(browser);
+    }
+    bring(&[CHROMIUM])?;
+    found().ok_or_else(|| missing(&[CHROMIUM], CHROMIUM.packages))
+}
+
+/// Where a program lies: what starts it later wants a whole path.
+fn on_path(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
 }
 
 fn absent(tools: &[Tool]) -> Vec<Tool> {

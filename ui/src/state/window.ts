@@ -1,0 +1,41 @@
+/**
+ * The window as a bar: what of the chat was cut, what was sent, what is kept for the answer.
+ * Pure. The numbers are those of the request in the slot, else of the latest one measured.
+ */
+import type { ItemPlan, Snapshot } from "../host/types";
+import { inSlot } from "./sentence";
+
+export interface WindowBar {
+  /** Whose numbers these are. */
+  app: string | null;
+  running: boolean;
+  /** Tokens that did not fit and were not sent. */
+  cut: number;
+  /** Tokens sent. */
+  prompt: number;
+  /** Tokens the answer may take. */
+  answer: number;
+  /** Tokens of the window that are left. */
+  free: number;
+  size: number;
+}
+
+/** The bar, or `null` where nothing has been measured or the window is not known. */
+export function windowBar(snapshot: Snapshot): WindowBar | null {
+  const size = snapshot.window.size;
+  if (size === null || size <= 0) return null;
+  const running = inSlot(snapshot).find((item) => item.plan?.prompt_after != null);
+  if (running?.plan) return bar(size, running.app, true, running.plan);
+  const latest = snapshot.recent.find((record) => record.prompt_after !== null);
+  return latest ? bar(size, latest.app, false, latest) : null;
+}
+
+type Numbers = Pick<ItemPlan, "prompt_before" | "prompt_after" | "granted">;
+
+function bar(size: number, app: string | null, running: boolean, numbers: Numbers): WindowBar {
+  const prompt = Math.min(numbers.prompt_after ?? 0, size);
+  const cut = Math.max(0, (numbers.prompt_before ?? prompt) - prompt);
+  const room = size - prompt;
+  const answer = Math.min(numbers.granted ?? room, room);
+  return { app, running, cut, prompt, answer, free: room - answer, size };
+}
