@@ -18,14 +18,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 
 use crate::admit::route::Own;
-use crate::desk::{Arrival, Ending, Event};
 use crate::pause::{Pause, Running};
-use crate::queue::{Delivery, RequestId};
-use crate::record::meter::Meter;
+use crate::queue::RequestId;
 use crate::record::metrics;
 use crate::refusal::Refusal;
 use crate::relay::{ResponseBody, boxed, full};
-use crate::upstream::UnloadError;
 
 use super::service::Passed;
 use super::{Gateway, Watcher};
@@ -73,7 +70,10 @@ pub(super) async fn own(
             gateway.resume();
             Ok(json(StatusCode::OK, &gateway.snapshot()))
         }
-        Own::Check => check(&gateway).await,
+        Own::Check => {
+            gateway.check().await;
+            Ok(json(StatusCode::OK, &gateway.snapshot()))
+        }
         Own::Cancel { id } => cancel(&gateway, &id),
         Own::Unload => unload(&gateway, passed.id).await,
     }
@@ -111,7 +111,7 @@ async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<Respon
     let until_ms = wish.until_ms;
     gateway.pause(Pause { until_ms }, running);
     let unloaded = if wish.unload {
-        Some(free(gateway).await)
+        Some(gateway.free().await)
     } else {
         None
     };
@@ -125,57 +125,20 @@ async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<Respon
     Ok(json(StatusCode::OK, &shown))
 }
 
-/// Probes now and answers with what came of it.
-async fn check(gateway: &Arc<Gateway>) -> Result<Response<ResponseBody>, Refusal> {
-    let mut changes = gateway.owner.changes();
-    gateway.owner.feed(Event::CheckNow);
-    let limit = gateway.settings().health.timeout + Duration::from_secs(3);
-    let answered = async {
-        while gateway.owner.look(|desk, _, _| desk.is_probing()) {
-            if changes.changed().await.is_err() {
-                return;
-            }
-        }
-    };
-    // Without an answer in time the state itself says what is known.
-    let _ = tokio::time::timeout(limit, answered).await;
-    Ok(json(StatusCode::OK, &gateway.snapshot()))
-}
-
 fn cancel(gateway: &Gateway, id: &str) -> Result<Response<ResponseBody>, Refusal> {
-    let not_found = || Refusal::NotFound {
-        path: format!("/oneslot/requests/{id}"),
-    };
-    let id: RequestId = id.parse().map_err(|_| not_found())?;
-    let known = gateway.owner.look(|_, seats, _| seats.contains_key(&id));
-    if !known {
-        return Err(not_found());
+    if gateway.cancel(id).is_none() {
+        return Err(Refusal::NotFound {
+            path: format!("/oneslot/requests/{id}"),
+        });
     }
-    gateway.owner.feed(Event::Cancelled { id });
     Ok(json(
         StatusCode::OK,
-        &serde_json::json!({ "cancelled": id.to_string() }),
+        &serde_json::json!({ "cancelled": id }),
     ))
 }
 
-/// Unloads the model, at its turn in the line: an answer that runs is not cut for it.
 async fn unload(gateway: &Arc<Gateway>, id: RequestId) -> Result<Response<ResponseBody>, Refusal> {
-    let clock = gateway.owner.clock();
-    let meter = Meter::new(id, "oneslot".to_owned(), None, false, clock.at());
-    let arrival = Arrival {
-        id,
-        bytes: 0,
-        delivery: Delivery::Whole,
-        print: id.0,
-    };
-    let lease = gateway
-        .owner
-        .arrive(arrival, Arc::new(meter))
-        .turn()
-        .await?;
-    let unloaded = free(gateway).await;
-    lease.finish(Ending::Unsent);
-    match unloaded {
+    match gateway.unload(id).await? {
         Ok(models) => Ok(json(
             StatusCode::OK,
             &serde_json::json!({ "unloaded": models }),
@@ -185,13 +148,6 @@ async fn unload(gateway: &Arc<Gateway>, id: RequestId) -> Result<Response<Respon
             param: None,
         }),
     }
-}
-
-async fn free(gateway: &Arc<Gateway>) -> Result<Vec<String>, UnloadError> {
-    let link = gateway.link().ok_or(UnloadError::List)?;
-    let unloaded = link.upstream.unload(None).await;
-    link.forget_window();
-    unloaded
 }
 
 /// An event stream of snapshots: one at once, then one per change, coalesced.

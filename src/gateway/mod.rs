@@ -14,6 +14,7 @@ mod reload;
 mod service;
 mod start;
 mod status;
+mod wishes;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -70,7 +71,7 @@ pub struct Gateway {
 }
 
 /// Counts somebody who looks, so that probes come more often meanwhile.
-pub(crate) struct Watcher(Arc<Gateway>);
+pub struct Watcher(Arc<Gateway>);
 
 impl Gateway {
     /// The settings in force.
@@ -157,7 +158,7 @@ impl Gateway {
     }
 
     /// Counts somebody who looks.
-    pub(crate) fn watch(self: &Arc<Self>) -> Watcher {
+    pub fn watch(self: &Arc<Self>) -> Watcher {
         if self.watchers.fetch_add(1, Ordering::Relaxed) == 0 {
             self.owner.feed(Event::Watched(Watched::Yes));
         }

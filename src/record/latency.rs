@@ -19,6 +19,7 @@ const UNKNOWN_SERVICE: Duration = Duration::from_secs(10);
 
 /// Median and 95th percentile by nearest rank, in milliseconds; `None` without a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Quantiles {
     /// Half of the requests took at most this long.
@@ -29,6 +30,7 @@ pub struct Quantiles {
 
 /// Quantiles of the three times a person notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Spread {
     /// From arrival to dispatch, of every request that was dispatched.
@@ -41,6 +43,7 @@ pub struct Spread {
 
 /// Quantiles over the last 500 requests, and over those of them that ended in the last 15 minutes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Latency {
     /// The last 500.

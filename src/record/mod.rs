@@ -34,6 +34,7 @@ const NAME_LIMIT: usize = 64;
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Answered whole.
@@ -50,6 +51,7 @@ pub enum Outcome {
 /// What is known of one request. Times in milliseconds, sizes in bytes or tokens; unknown is
 /// `None` and written as `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Record {
     /// The request id, as in `x-oneslot-request-id`.

@@ -12,6 +12,7 @@ use super::{Latency, Record};
 
 /// Everything that is shown, at one moment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Snapshot {
     /// Grows by one with each snapshot that differs.
@@ -50,6 +51,7 @@ pub struct Snapshot {
 
 /// The state at a glance; the tray has one shape for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Face {
     /// Not probed yet.
@@ -79,6 +81,7 @@ pub enum Face {
 
 /// The model server.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Upstream {
     /// Its address, without user and password.
@@ -95,6 +98,7 @@ pub struct Upstream {
 
 /// A process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Process {
     /// Its number.
@@ -107,6 +111,7 @@ pub struct Process {
 
 /// The slot and the line.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Queue {
     /// Requests in the slot.
@@ -121,6 +126,7 @@ pub struct Queue {
 
 /// A request that runs or waits.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Item {
     /// Its id.
@@ -145,6 +151,7 @@ pub struct Item {
 
 /// What happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// It waits in line.
@@ -162,6 +169,7 @@ pub enum Phase {
 
 /// The server's health.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Health {
     /// The state.
@@ -178,6 +186,7 @@ pub struct Health {
 
 /// The server's health in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum HealthState {
     /// Not probed yet.
@@ -195,6 +204,7 @@ pub enum HealthState {
 
 /// Memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Pressure {
     /// The level.
@@ -209,6 +219,7 @@ pub struct Pressure {
 
 /// How short memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// Enough, or unknown.
@@ -224,6 +235,7 @@ pub enum Level {
 
 /// Main memory in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Ram {
     /// All there is.
@@ -234,6 +246,7 @@ pub struct Ram {
 
 /// A graphics card's memory in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Vram {
     /// The card's name.
@@ -246,6 +259,7 @@ pub struct Vram {
 
 /// The degradation ladder.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Plan {
     /// The rung, 0 to 3.
@@ -258,6 +272,7 @@ pub struct Plan {
 
 /// The context window.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Window {
     /// Its size in tokens.
@@ -270,6 +285,7 @@ pub struct Window {
 
 /// A pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Pause {
     /// When it ends, in Unix milliseconds; `null` when a person must end it.
@@ -278,6 +294,7 @@ pub struct Pause {
 
 /// A web page's origin, or a host name, that was turned away.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct RefusedOrigin {
     /// Which list it would have to be on.
@@ -292,6 +309,7 @@ pub struct RefusedOrigin {
 
 /// Which list a refused caller would have to be on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum RefusedKind {
     /// `access.allowed_origins`.
@@ -303,6 +321,7 @@ pub enum RefusedKind {
 
 /// Something a person should know.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Notice {
     /// A stable word for it, so that the panel has its own sentence.

@@ -1,0 +1,130 @@
+//! What a row of the menu does. Each asks one thing of the gateway, the desktop or the panel.
+
+use std::sync::Arc;
+
+use jiff::{ToSpan as _, ZonedDateTime};
+use oneslot::pause::Running;
+use tauri::AppHandle;
+use tauri_plugin_autostart::ManagerExt as _;
+use tauri_plugin_clipboard_manager::ClipboardExt as _;
+
+use crate::app::App;
+use crate::face::{Dialect, Span, Wish};
+use crate::panel;
+use crate::serving::{Fault, Serving};
+
+/// The hour at which "tomorrow" begins.
+const MORNING: i8 = 8;
+
+/// Does what a row asks for. Returns at once; what takes time goes on beside.
+pub fn carry_out(app: &AppHandle, wish: Wish) {
+    let own = App::of(app);
+    let serving = Arc::clone(&own.serving);
+    match wish {
+        Wish::Status | Wish::Memory | Wish::PauseFor | Wish::CopyFor | Wish::Line(_) => {}
+        Wish::Open => panel::open(app),
+        Wish::Pause(span) => beside("pause", async move {
+            serving
+                .pause(until(span, &ZonedDateTime::now()), Running::Finish)
+                .await
+        }),
+        Wish::Resume => beside("resume", async move { serving.resume().await }),
+        Wish::Check => beside("check", async move { serving.check().await }),
+        Wish::Stop => beside("stop", async move { serving.stop_answers().await }),
+        Wish::Unload => beside("unload", async move { serving.unload().await.map(|_| ()) }),
+        Wish::Copy(dialect) => told("copy", copy(app, &base_url(&serving, dialect))),
+        Wish::Login => {
+            let starts = app.autolaunch().is_enabled().unwrap_or(false);
+            told("login", set_login(app, !starts));
+            own.redraw();
+        }
+        Wish::Logs => told("logs", open_logs(&serving)),
+        Wish::Quit => app.exit(0),
+    }
+}
+
+/// The end of a pause that begins `now`, in Unix milliseconds; `None` for one without an end.
+pub fn until(span: Span, now: &ZonedDateTime) -> Option<i64> {
+    let end = match span {
+        Span::Open => return None,
+        Span::Quarter => now.checked_add(15.minutes()),
+        Span::Hour => now.checked_add(1.hour()),
+        Span::Tomorrow => now.tomorrow().and_then(|day| {
+            let morning = day.date().at(MORNING, 0, 0, 0);
+            morning.to_zoned_datetime(now.time_zone().clone())
+        }),
+    };
+    // A clock beyond all calendars has no end to give: until resumed is the safe reading.
+    Some(end.ok()?.timestamp().as_millisecond())
+}
+
+/// The base URL for clients of a kind: the first address on loopback.
+pub fn base_url(serving: &Serving, dialect: Dialect) -> String {
+    let shown = serving.shown();
+    let shown = shown.borrow();
+    let listen = &shown.snapshot.listen;
+    let own = listen.iter().find(|address| address.starts_with("127."));
+    let address = own
+        .or(listen.first())
+        .map_or("127.0.0.1:11411", String::as_str);
+    format!("http://{address}{}", dialect.suffix())
+}
+
+/// Puts text on the clipboard.
+///
+/// # Errors
+/// The desktop did not take it.
+pub fn copy(app: &AppHandle, text: &str) -> Result<(), Fault> {
+    let written = app.clipboard().write_text(text);
+    written.map_err(|error| Fault::failed(&error))
+}
+
+/// Starts at login from now on, or not any more.
+///
+/// # Errors
+/// The desktop did not take it.
+pub fn set_login(app: &AppHandle, starts: bool) -> Result<(), Fault> {
+    let login = app.autolaunch();
+    let done = if starts {
+        login.enable()
+    } else {
+        login.disable()
+    };
+    done.map_err(|error| Fault::failed(&error))
+}
+
+/// Opens the folder that the logs are in.
+///
+/// # Errors
+/// The desktop has no program for it.
+pub fn open_logs(serving: &Serving) -> Result<(), Fault> {
+    open::that_detached(serving.log_dir()).map_err(|error| Fault::failed(&error))
+}
+
+fn beside(what: &'static str, work: impl Future<Output = Result<(), Fault>> + Send + 'static) {
+    tauri::async_runtime::spawn(async move { told(what, work.await) });
+}
+
+/// A row has nowhere to show a failure but the log; the state that it shows stays true.
+fn told(what: &str, done: Result<(), Fault>) {
+    if let Err(fault) = done {
+        tracing::warn!(what, fault = %fault.text, "a row of the menu was not carried out");
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tomorrow_is_eight_in_the_morning_also_over_a_clock_change() {
+        let now: ZonedDateTime = "2026-03-28T22:10:00[Europe/Berlin]".parse().unwrap();
+        let eight: ZonedDateTime = "2026-03-29T08:00:00[Europe/Berlin]".parse().unwrap();
+        let end = until(Span::Tomorrow, &now).unwrap();
+        assert_eq!(end, eight.timestamp().as_millisecond());
+        let after = until(Span::Hour, &now).unwrap() - now.timestamp().as_millisecond();
+        assert_eq!(after, 3_600_000);
+        assert_eq!(until(Span::Open, &now), None, "a person ends it");
+    }
+}

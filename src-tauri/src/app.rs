@@ -1,0 +1,273 @@
+//! The program put together: the gateway first, then the toolkit, then what is drawn.
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use oneslot::config::Sources;
+use oneslot::gateway::Serve;
+use oneslot::state::StateDir;
+use tauri::{AppHandle, Manager as _, RunEvent, WindowEvent};
+use tauri_plugin_autostart::ManagerExt as _;
+use tokio::sync::Notify;
+
+use crate::args::Args;
+use crate::face::{self, Face, Login, Seen, Whose};
+use crate::incidents::Incidents;
+use crate::serving::{Plan, Serving, Shown};
+use crate::shell::Shell;
+use crate::single::{self, Only, Start};
+use crate::tray::Tray;
+use crate::watches::Watches;
+use crate::words::Words;
+use crate::{commands, hosts, notify, panel};
+
+/// What everything in the program shares; the toolkit keeps it.
+#[derive(Debug)]
+pub struct App {
+    /// The gateway.
+    pub serving: Arc<Serving>,
+    /// What the tray itself keeps.
+    pub shell: Arc<Shell>,
+    /// Panels that look.
+    pub watches: Watches,
+    /// The icon.
+    pub tray: Tray,
+    words: Words,
+    redraw: Notify,
+    crashed: Mutex<Option<jiff::Timestamp>>,
+}
+
+/// Why the program did not start.
+#[derive(Debug, thiserror::Error)]
+enum NotStarted {
+    #[error("no home directory is known; name a settings file with --config FILE")]
+    NoHome,
+    #[error(transparent)]
+    State(#[from] oneslot::state::StateError),
+    #[error(transparent)]
+    Single(#[from] single::SingleError),
+    #[error("cannot start the gateway's thread")]
+    Thread(#[source] std::io::Error),
+    #[error(transparent)]
+    Words(#[from] crate::words::WordsError),
+    #[error("cannot start the desktop's toolkit")]
+    Toolkit(#[source] tauri::Error),
+}
+
+/// Runs the program to its end.
+pub fn run(args: &Args) -> ExitCode {
+    match start(args) {
+        Ok(code) => code,
+        Err(error) => {
+            let mut text = error.to_string();
+            let mut cause = std::error::Error::source(&error);
+            while let Some(error) = cause {
+                text = format!("{text}: {error}");
+                cause = error.source();
+            }
+            #[expect(clippy::print_stderr, reason = "there is no window to say it in")]
+            {
+                eprintln!("oneslot: {text}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(args: &Args) -> Result<ExitCode, NotStarted> {
+    let path = args.state.clone().map_or_else(StateDir::usual, Ok)?;
+    let state = StateDir::open(path)?;
+    let only = match single::start(&state)? {
+        Start::First(only) => only,
+        Start::Second => return Ok(ExitCode::SUCCESS),
+    };
+    let file = args.config.clone().or_else(Sources::usual_file);
+    let file = file.ok_or(NotStarted::NoHome)?;
+    let plan = Plan {
+        sources: Sources::with_environment(file, Some(state.good_config()), args.flags()),
+        serve: if args.demo {
+            Serve::Demo
+        } else {
+            Serve::Upstream
+        },
+        state: state.clone(),
+    };
+    let app = App {
+        shell: Arc::new(Shell::open(&state)),
+        words: Words::built_in()?,
+        serving: Arc::new(Serving::start(plan).map_err(NotStarted::Thread)?),
+        watches: Watches::default(),
+        tray: Tray::default(),
+        redraw: Notify::new(),
+        crashed: Mutex::new(None),
+    };
+    let serving = Arc::clone(&app.serving);
+    let code = toolkit(args, app, only).map_err(NotStarted::Toolkit);
+    serving.stop();
+    code
+}
+
+fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
+    let autostart = tauri_plugin_autostart::Builder::new()
+        .app_name("OneSlot")
+        .args(["--hidden"])
+        .build();
+    let builder = tauri::Builder::default()
+        .plugin(autostart)
+        .plugin(tauri_plugin_clipboard_manager::init());
+    let builder = crate::platform::plugins(builder);
+    let running = builder
+        .manage(app)
+        .invoke_handler(commands::handler())
+        .on_menu_event(|app, event| crate::tray::pressed(app, event.id().as_ref()))
+        .on_tray_icon_event(crate::tray::clicked)
+        .build(tauri::generate_context!())?;
+    let handle = running.handle().clone();
+    crate::platform::settle(&handle);
+    repair_login(&handle);
+    let show = handle.clone();
+    if let Err(error) = only.hear(move || panel::open(&show)) {
+        tracing::warn!(%error, "a second start will not show the panel");
+    }
+    follow(&handle);
+    hosts::watch(&handle, args.hidden);
+    if args.show_panel {
+        panel::open(&handle);
+    }
+    let code = running.run_return(|app, event| match event {
+        // Closing the panel is not the end; the menu and signals say when it is.
+        RunEvent::ExitRequested {
+            code: None, api, ..
+        } => api.prevent_exit(),
+        RunEvent::WindowEvent {
+            event: WindowEvent::Destroyed,
+            ..
+        } => App::of(app).inner().watches.end_all(),
+        _ => {}
+    });
+    drop(only);
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+}
+
+/// Draws each new state, tells of incidents, and ends the program when it is asked to.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "both live as long as the gateway's thread, which ends them"
+)]
+fn follow(app: &AppHandle) {
+    let own = App::of(app);
+    let runtime = own.serving.runtime();
+    runtime.spawn(draw_all(app.clone(), own.serving.shown()));
+    runtime.spawn(crate::platform::until_asked(app.clone()));
+}
+
+async fn draw_all(app: AppHandle, mut shown: tokio::sync::watch::Receiver<Shown>) {
+    let mut drawn: Option<Face> = None;
+    let mut incidents = Incidents::default();
+    loop {
+        let now = shown.borrow_and_update().clone();
+        let own = App::of(&app);
+        let face = own.face(&app, &now);
+        if drawn.as_ref() != Some(&face) {
+            crate::tray::draw(&app, face.clone());
+            drawn = Some(face);
+        }
+        let told = incidents.see(&now.snapshot, own.shell.kept().notify);
+        if let Some(incident) = told {
+            notify::tell(&app, &own.incident(incident, &now));
+        }
+        if own.shell.note_apps(&now.snapshot) {
+            let shell = Arc::clone(&own.shell);
+            // A disk may take its time, and this is the gateway's thread.
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = shell.keep() {
+                    tracing::warn!(%error, "the apps seen are not remembered");
+                }
+            });
+        }
+        let next = incidents.next_ms(now.snapshot.now_ms);
+        tokio::select! {
+            changed = shown.changed() => if changed.is_err() { return },
+            () = own.redraw.notified() => {}
+            () = after(next) => own.serving.nudge(),
+        }
+    }
+}
+
+async fn after(ms: Option<u64>) {
+    match ms {
+        Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// An entry that was made by a program at another place is made anew.
+fn repair_login(app: &AppHandle) {
+    let login = app.autolaunch();
+    if login.is_enabled().unwrap_or(false)
+        && let Err(error) = login.enable()
+    {
+        tracing::warn!(%error, "the entry for starting at login may be stale");
+    }
+}
+
+/// Words of a notification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// What happened.
+    pub title: String,
+    /// What it means.
+    pub text: String,
+}
+
+impl App {
+    /// The one that the toolkit keeps.
+    pub fn of(app: &AppHandle) -> tauri::State<'_, Self> {
+        app.state::<Self>()
+    }
+
+    /// Draws again although the gateway changed nothing.
+    pub fn redraw(&self) {
+        self.redraw.notify_one();
+    }
+
+    /// Notes that the panel's web process died. Gives whether it may be opened again: one that
+    /// dies twice in a short while stays closed until a person asks.
+    pub fn may_reopen(&self) -> bool {
+        let now = jiff::Timestamp::now();
+        let mut crashed = self.crashed.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = crashed.replace(now);
+        before.is_none_or(|before| (now - before).as_secs().abs() > 30)
+    }
+
+    fn face(&self, app: &AppHandle, shown: &Shown) -> Face {
+        let starts = app.autolaunch().is_enabled().unwrap_or(false);
+        let zone = TimeZone::system();
+        face::face(&Seen {
+            snapshot: &shown.snapshot,
+            gateway: shown.whose.unwrap_or(Whose::Own),
+            login: if starts { Login::Starts } else { Login::Stays },
+            words: &self.words,
+            language: self.shell.language(),
+            zone: &zone,
+        })
+    }
+
+    fn incident(&self, incident: crate::incidents::Incident, shown: &Shown) -> Told {
+        let language = self.shell.language();
+        let server = shown.snapshot.upstream.kind.clone();
+        let server = server.unwrap_or_else(|| self.words.say(language, "some.server", &[]));
+        let cause = shown.snapshot.pressure.cause.clone().unwrap_or_default();
+        let places = [("server", server.as_str()), ("cause", cause.as_str())];
+        let say = |part| {
+            let key = format!("notify.{}.{part}", incident.key());
+            self.words.say(language, &key, &places)
+        };
+        Told {
+            title: say("title"),
+            text: say("text"),
+        }
+    }
+}

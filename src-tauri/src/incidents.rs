@@ -1,0 +1,217 @@
+//! Which lasting incident a person is told of: each once, and only after it has lasted.
+//!
+//! Pure: the time is the snapshot's. Not here: how a notification is shown ([`crate::notify`]).
+
+use oneslot::record::snapshot::{Face, Level, Snapshot};
+
+use crate::shell::NotifySwitches;
+
+/// A kind of incident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Incident {
+    /// The model server stopped answering.
+    Down,
+    /// Memory is short.
+    Memory,
+    /// No model server was found.
+    NoServer,
+    /// The gateway does not serve.
+    NotServing,
+}
+
+/// What is known of incidents.
+#[derive(Debug, Default)]
+pub struct Incidents([Course; 4]);
+
+const ALL: [Incident; 4] = [
+    Incident::Down,
+    Incident::Memory,
+    Incident::NoServer,
+    Incident::NotServing,
+];
+
+/// How one kind of incident goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Course {
+    #[default]
+    Over,
+    /// Since that moment, in Unix milliseconds.
+    Lasts(u64),
+    Told,
+}
+
+impl Incidents {
+    /// Takes in a snapshot. Gives the incident to tell of, if one has lasted long enough.
+    pub fn see(&mut self, snapshot: &Snapshot, switches: NotifySwitches) -> Option<Incident> {
+        let now = snapshot.now_ms;
+        let mut told = None;
+        for (incident, course) in ALL.into_iter().zip(&mut self.0) {
+            *course = match (incident.stands(snapshot), *course) {
+                (Stand::Over, _) => Course::Over,
+                (Stand::Unclear, course) => course,
+                (Stand::Lasts, Course::Over) => Course::Lasts(now),
+                (Stand::Lasts, Course::Told) => Course::Told,
+                (Stand::Lasts, Course::Lasts(since))
+                    if told.is_none() && now.saturating_sub(since) >= incident.patience_ms() =>
+                {
+                    told = incident.is_wanted(switches).then_some(incident);
+                    Course::Told
+                }
+                (Stand::Lasts, course) => course,
+            };
+        }
+        told
+    }
+
+    /// How long until an incident that lasts now has lasted long enough, in milliseconds.
+    pub fn next_ms(&self, now: u64) -> Option<u64> {
+        let waits = ALL
+            .into_iter()
+            .zip(&self.0)
+            .filter_map(|(incident, course)| {
+                let Course::Lasts(since) = course else {
+                    return None;
+                };
+                Some((since + incident.patience_ms()).saturating_sub(now).max(1))
+            });
+        waits.min()
+    }
+}
+
+/// Whether an incident lasts.
+enum Stand {
+    Lasts,
+    Over,
+    /// This state says nothing about it.
+    Unclear,
+}
+
+impl Incident {
+    fn stands(self, snapshot: &Snapshot) -> Stand {
+        let lasts = match self {
+            Self::Down => match snapshot.state {
+                Face::Down | Face::Cooling => true,
+                Face::Starting | Face::Loading | Face::Paused => return Stand::Unclear,
+                _ => false,
+            },
+            Self::Memory => snapshot.pressure.level >= Level::High,
+            Self::NoServer => snapshot.state == Face::NoServer,
+            Self::NotServing => snapshot.state == Face::NotServing,
+        };
+        if lasts { Stand::Lasts } else { Stand::Over }
+    }
+
+    /// A server that is started anew, or a passing peak, is no incident.
+    fn patience_ms(self) -> u64 {
+        match self {
+            Self::Down => 15_000,
+            Self::Memory => 30_000,
+            Self::NoServer => 60_000,
+            Self::NotServing => 3_000,
+        }
+    }
+
+    fn is_wanted(self, switches: NotifySwitches) -> bool {
+        match self {
+            Self::Down => switches.down,
+            Self::Memory => switches.memory,
+            Self::NoServer => switches.no_server,
+            Self::NotServing => switches.not_serving,
+        }
+    }
+
+    /// The part of its words' keys.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Memory => "memory",
+            Self::NoServer => "no_server",
+            Self::NotServing => "not_serving",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64, state: Face) -> Snapshot {
+        Snapshot {
+            now_ms: seconds * 1000,
+            state,
+            ..Snapshot::default()
+        }
+    }
+
+    fn told(course: &[(u64, Face)], switches: NotifySwitches) -> Vec<(u64, Incident)> {
+        let mut incidents = Incidents::default();
+        let see = |(s, state): &(u64, Face)| {
+            let seen = incidents.see(&at(*s, *state), switches)?;
+            Some((*s, seen))
+        };
+        course.iter().filter_map(see).collect()
+    }
+
+    const ON: NotifySwitches = NotifySwitches {
+        down: true,
+        memory: true,
+        no_server: true,
+        not_serving: true,
+    };
+
+    #[test]
+    fn an_incident_is_told_once_after_it_has_lasted() {
+        let course = [
+            (0, Face::Cooling),
+            (10, Face::Down),
+            (15, Face::Cooling),
+            (60, Face::Cooling),
+        ];
+        assert_eq!(told(&course, ON), [(15, Incident::Down)]);
+    }
+
+    #[test]
+    fn a_server_that_flaps_tells_nothing() {
+        let course: Vec<_> = (0..40)
+            .map(|n| {
+                (
+                    n * 5,
+                    if n % 2 == 0 {
+                        Face::Cooling
+                    } else {
+                        Face::Ready
+                    },
+                )
+            })
+            .collect();
+        assert_eq!(told(&course, ON), []);
+    }
+
+    #[test]
+    fn a_second_incident_is_told_again() {
+        let course = [
+            (0, Face::Cooling),
+            (20, Face::Cooling),
+            (30, Face::Ready),
+            (40, Face::Down),
+            (60, Face::Down),
+        ];
+        let both = [(20, Incident::Down), (60, Incident::Down)];
+        assert_eq!(told(&course, ON), both);
+    }
+
+    #[test]
+    fn a_kind_that_is_switched_off_is_not_told() {
+        let course = [(0, Face::Cooling), (20, Face::Cooling)];
+        let off = NotifySwitches { down: false, ..ON };
+        assert_eq!(told(&course, off), []);
+    }
+
+    #[test]
+    fn it_is_known_when_to_look_again() {
+        let mut incidents = Incidents::default();
+        assert_eq!(incidents.next_ms(0), None, "nothing lasts");
+        incidents.see(&at(0, Face::NotServing), ON);
+        assert_eq!(incidents.next_ms(1_000), Some(2_000));
+    }
+}

@@ -1,0 +1,58 @@
+//! The panel's window: made when somebody wants to see it, destroyed when it is closed.
+//!
+//! A web process that dies takes nothing with it: its window goes, and comes again once. Not
+//! here: what it shows (`ui/`), and what it may ask for ([`crate::commands`]).
+
+use tauri::{AppHandle, Manager as _, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
+
+/// The window's name; the capability is for this one alone.
+pub const LABEL: &str = "panel";
+
+const SIZE: (f64, f64) = (380.0, 560.0);
+const LEAST: (f64, f64) = (320.0, 360.0);
+
+/// Shows the panel. Returns at once: making a window waits for the main thread.
+pub fn open(app: &AppHandle) {
+    let app = app.clone();
+    tauri::async_runtime::spawn(async move {
+        if let Err(error) = shown(&app) {
+            tracing::error!(%error, "the panel cannot be shown");
+        }
+    });
+}
+
+fn shown(app: &AppHandle) -> tauri::Result<()> {
+    if let Some(window) = app.get_webview_window(LABEL) {
+        window.unminimize()?;
+        window.show()?;
+        return window.set_focus();
+    }
+    let window = WebviewWindowBuilder::new(app, LABEL, WebviewUrl::App("index.html".into()))
+        .title("OneSlot")
+        .inner_size(SIZE.0, SIZE.1)
+        .min_inner_size(LEAST.0, LEAST.1)
+        .center()
+        .build()?;
+    crate::platform::heed_death(&window)?;
+    window.set_focus()
+}
+
+/// The window's web process died.
+pub fn died(window: &WebviewWindow) {
+    let app = window.app_handle().clone();
+    let may_reopen = crate::app::App::of(&app).may_reopen();
+    tracing::warn!(may_reopen, "the panel's web process died");
+    if let Err(error) = window.destroy() {
+        tracing::warn!(%error, "the dead panel's window stays");
+        return;
+    }
+    if may_reopen {
+        // The name is free once the window is gone, which takes a turn of the main loop.
+        tauri::async_runtime::spawn(async move {
+            while app.get_webview_window(LABEL).is_some() {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            open(&app);
+        });
+    }
+}

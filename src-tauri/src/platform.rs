@@ -1,0 +1,115 @@
+//! What differs between systems: small parts, each with a portable fallback. The parts for macOS
+//! and Windows are written from their documentation and have not been built here.
+
+use tauri::{AppHandle, Builder, WebviewWindow, Wry};
+
+use crate::panel;
+
+/// Variables that must be set before the toolkit starts: with them a graphics driver that fails
+/// cannot end the process, which would take the gateway along; without GL it is also 26 MiB
+/// smaller.
+#[cfg(target_os = "linux")]
+const VARIABLES: [(&str, &str); 2] = [
+    ("WEBKIT_DISABLE_DMABUF_RENDERER", "1"),
+    ("GDK_GL", "disable"),
+];
+
+/// Starts this program anew with its variables set, where they are not: a process with threads
+/// cannot change its own.
+///
+/// # Errors
+/// The system did not start it.
+#[cfg(target_os = "linux")]
+pub fn with_variables() -> std::io::Result<()> {
+    use std::os::unix::process::CommandExt as _;
+
+    if VARIABLES
+        .iter()
+        .all(|(name, _)| std::env::var_os(name).is_some())
+    {
+        return Ok(());
+    }
+    let mut again = std::process::Command::new(std::env::current_exe()?);
+    again.args(std::env::args_os().skip(1));
+    for (name, value) in VARIABLES {
+        if std::env::var_os(name).is_none() {
+            again.env(name, value);
+        }
+    }
+    Err(again.exec())
+}
+
+/// Elsewhere there is nothing to set.
+///
+/// # Errors
+/// None.
+#[cfg(not(target_os = "linux"))]
+pub fn with_variables() -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Adds what a system needs.
+pub fn plugins(builder: Builder<Wry>) -> Builder<Wry> {
+    #[cfg(not(target_os = "linux"))]
+    let builder = builder.plugin(tauri_plugin_notification::init());
+    #[cfg(windows)]
+    let builder = builder.plugin(tauri_plugin_single_instance::init(|app, _, _| {
+        panel::open(app)
+    }));
+    builder
+}
+
+/// Takes the program's place on the desktop: none beside the icon.
+pub fn settle(app: &AppHandle) {
+    #[cfg(target_os = "macos")]
+    if let Err(error) = app.set_activation_policy(tauri::ActivationPolicy::Accessory) {
+        tracing::warn!(%error, "the Dock shows an icon");
+    }
+    #[cfg(not(target_os = "macos"))]
+    let _ = app;
+}
+
+/// Hears when the panel's web process dies.
+///
+/// # Errors
+/// The window is gone already.
+pub fn heed_death(window: &WebviewWindow) -> tauri::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use webkit2gtk::WebViewExt as _;
+
+        let dead = window.clone();
+        window.with_webview(move |webview| {
+            webview
+                .inner()
+                .connect_web_process_terminated(move |_, _| panel::died(&dead));
+        })
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (window, panel::died);
+        Ok(())
+    }
+}
+
+/// Ends the program when a signal asks for it.
+#[cfg(unix)]
+pub async fn until_asked(app: AppHandle) {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let heard = signal(SignalKind::terminate())
+        .and_then(|terminate| Ok((terminate, signal(SignalKind::interrupt())?)));
+    let Ok((mut terminate, mut interrupt)) = heard else {
+        // The menu can still end it.
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    app.exit(0);
+}
+
+/// Where there are no such signals the menu ends it.
+#[cfg(not(unix))]
+pub async fn until_asked(_app: AppHandle) {}

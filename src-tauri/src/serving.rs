@@ -1,0 +1,269 @@
+//! The gateway behind the tray: this program's own, or a running `oneslotd`'s.
+//!
+//! It lives on a thread of its own with a runtime of its own, so that nothing a window does can
+//! hold up a request. Everybody else sees it as the latest [`Shown`] and as wishes. Not here: what
+//! the gateway does with a wish.
+
+mod keeper;
+mod own;
+mod remote;
+mod wishes;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use oneslot::config::Sources;
+use oneslot::gateway::{Gateway, Serve, Watcher};
+use oneslot::record::snapshot::{Face, Snapshot};
+use oneslot::state::StateDir;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+
+use crate::face::Whose;
+use remote::Remote;
+
+pub use wishes::{Fault, Reason};
+
+/// How long the first attempt to serve may hold up the toolkit: the port is bound before it.
+const BEFORE_TOOLKIT: Duration = Duration::from_secs(2);
+
+/// What is shown, at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Shown {
+    /// Names the gateway's run: with another one the snapshot's numbers begin anew.
+    pub run: String,
+    /// Whose gateway it is; `None` while there is none.
+    pub whose: Option<Whose>,
+    /// What it shows of itself.
+    pub snapshot: Arc<Snapshot>,
+    /// Why it cannot be heard, while it cannot.
+    pub silent: Option<String>,
+}
+
+/// What a gateway is started with.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where settings come from.
+    pub sources: Sources,
+    /// Where state is kept.
+    pub state: StateDir,
+    /// What is behind an own gateway.
+    pub serve: Serve,
+}
+
+/// The gateway's thread, seen from the others.
+#[derive(Debug)]
+pub struct Serving {
+    shared: Arc<Shared>,
+    runtime: Handle,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the threads share.
+#[derive(Debug)]
+struct Shared {
+    plan: Plan,
+    shown: watch::Sender<Shown>,
+    behind: RwLock<Behind>,
+    viewers: AtomicUsize,
+    /// Somebody changed something that may let it serve.
+    again: Notify,
+    ends: watch::Sender<bool>,
+}
+
+/// Who answers wishes now.
+#[derive(Debug, Clone, Default)]
+enum Behind {
+    #[default]
+    Nobody,
+    Own(Arc<GatewayBox>),
+    Daemon(Arc<Remote>),
+}
+
+/// The own gateway; it has no form to print.
+struct GatewayBox(Arc<Gateway>);
+
+/// Somebody who looks: updates come at full pace, and the gateway probes more often, until it is
+/// dropped.
+pub struct Viewer {
+    shared: Arc<Shared>,
+    _watcher: Option<Watcher>,
+}
+
+impl Serving {
+    /// Starts the thread, and waits until it serves, is the face of one that does, or cannot.
+    ///
+    /// # Errors
+    /// There is no thread or no runtime to be had.
+    pub fn start(plan: Plan) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let handle = runtime.handle().clone();
+        let shared = Arc::new(Shared {
+            plan,
+            shown: watch::Sender::new(Shown::default()),
+            behind: RwLock::default(),
+            viewers: AtomicUsize::new(0),
+            again: Notify::new(),
+            ends: watch::Sender::new(false),
+        });
+        let kept = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("oneslot-gateway".to_owned())
+            .spawn(move || runtime.block_on(keeper::keep(kept)))?;
+        let serving = Self {
+            shared,
+            runtime: handle,
+            thread: Mutex::new(Some(thread)),
+        };
+        serving.wait_for_first();
+        Ok(serving)
+    }
+
+    /// The latest state, and each one after it.
+    pub fn shown(&self) -> watch::Receiver<Shown> {
+        self.shared.shown.subscribe()
+    }
+
+    /// The gateway's runtime.
+    pub fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// Where state is kept.
+    pub fn state(&self) -> &StateDir {
+        &self.shared.plan.state
+    }
+
+    /// The settings in use and where they came from; as they are on disk where no own gateway
+    /// runs.
+    ///
+    /// # Errors
+    /// Environment or flags are at fault.
+    pub fn loaded(&self) -> Result<oneslot::config::Loaded, oneslot::config::LoadError> {
+        match self.shared.behind() {
+            Behind::Own(gateway) => Ok((*gateway.0.loaded()).clone()),
+            Behind::Nobody | Behind::Daemon(_) => self.shared.plan.sources.load(),
+        }
+    }
+
+    /// Where settings come from.
+    pub fn sources(&self) -> &Sources {
+        &self.shared.plan.sources
+    }
+
+    /// Tries again to serve, where it does not.
+    pub fn try_again(&self) {
+        self.shared.again.notify_one();
+    }
+
+    /// Counts somebody who looks.
+    pub fn look(&self) -> Viewer {
+        let watcher = match self.shared.behind() {
+            Behind::Own(gateway) => Some(gateway.0.watch()),
+            Behind::Nobody | Behind::Daemon(_) => None,
+        };
+        self.shared.viewers.fetch_add(1, Ordering::Relaxed);
+        self.nudge();
+        Viewer {
+            shared: Arc::clone(&self.shared),
+            _watcher: watcher,
+        }
+    }
+
+    /// Looks at the gateway again although it changed nothing.
+    pub fn nudge(&self) {
+        self.shared.shown.send_modify(|_| {});
+    }
+
+    /// Stops an own gateway in order and ends the thread. What runs gets `timeouts.shutdown_s`.
+    pub fn stop(&self) {
+        self.shared.ends.send_replace(true);
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread {
+            // A gateway that panicked has nothing left to stop.
+            let _ = thread.join();
+        }
+    }
+
+    /// Where the running gateway's lock, names and token are.
+    pub(crate) fn log_dir(&self) -> PathBuf {
+        self.shared.plan.state.path().to_owned()
+    }
+
+    fn wait_for_first(&self) {
+        let mut shown = self.shown();
+        let (told, first) = std::sync::mpsc::channel();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it ends with the first state, which always comes"
+        )]
+        self.runtime.spawn(async move {
+            let known = |shown: &Shown| !shown.run.is_empty();
+            let _ = shown.wait_for(known).await;
+            let _ = told.send(());
+        });
+        // Whatever takes longer than this is shown when it comes.
+        let _ = first.recv_timeout(BEFORE_TOOLKIT);
+    }
+}
+
+impl Shared {
+    fn behind(&self) -> Behind {
+        let behind = self.behind.read().unwrap_or_else(PoisonError::into_inner);
+        behind.clone()
+    }
+
+    fn put_behind(&self, behind: Behind) {
+        *self.behind.write().unwrap_or_else(PoisonError::into_inner) = behind;
+    }
+
+    fn is_seen(&self) -> bool {
+        self.viewers.load(Ordering::Relaxed) > 0
+    }
+
+    /// A state without a gateway: what keeps it from serving, as a notice.
+    fn show_not_serving(&self, listen: Vec<String>, code: &str, text: String) {
+        let notice = oneslot::record::snapshot::Notice {
+            code: code.to_owned(),
+            text,
+        };
+        let snapshot = Snapshot {
+            seq: self.shown.borrow().snapshot.seq + 1,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            now_ms: u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0),
+            state: Face::NotServing,
+            listen,
+            notices: vec![notice],
+            ..Snapshot::default()
+        };
+        self.put_behind(Behind::Nobody);
+        self.shown.send_replace(Shown {
+            run: "none".to_owned(),
+            whose: None,
+            snapshot: Arc::new(snapshot),
+            silent: None,
+        });
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.shared.viewers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for GatewayBox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Gateway(…)")
+    }
+}

@@ -1,0 +1,112 @@
+//! The own gateway's state, shown whenever it changes and whenever time alone changes its words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oneslot::gateway::Gateway;
+use oneslot::record::log::Log;
+use oneslot::record::snapshot::{Face, Snapshot};
+use tokio::time::sleep;
+
+use crate::face::Whose;
+
+use super::{Behind, GatewayBox, Shared, Shown};
+
+/// Between two pictures while a panel is open.
+const SEEN: Duration = Duration::from_millis(250);
+/// Between two pictures while only the icon is seen.
+const UNSEEN: Duration = Duration::from_millis(500);
+/// An open panel gets a picture this often although nothing changed.
+const QUIET: Duration = Duration::from_secs(10);
+/// A countdown in the tooltip moves this often.
+const COUNTDOWN: Duration = Duration::from_secs(1);
+
+/// Shows until it is dropped.
+pub(super) async fn show(shared: &Arc<Shared>, gateway: &Arc<Gateway>, log: Option<&Log>) {
+    shared.put_behind(Behind::Own(Arc::new(GatewayBox(Arc::clone(gateway)))));
+    let run = format!("own-{}", jiff::Timestamp::now().as_millisecond());
+    let mut changes = gateway.owner.changes();
+    let mut level = gateway.settings().log.level;
+    // An open panel is heard of by a change that it makes to what is shown.
+    let mut looks = shared.shown.subscribe();
+    loop {
+        changes.mark_unchanged();
+        let snapshot = Arc::new(gateway.snapshot());
+        let next = next_by_time(&snapshot, shared.is_seen());
+        shared.shown.send_replace(Shown {
+            run: run.clone(),
+            whose: Some(Whose::Own),
+            snapshot,
+            silent: None,
+        });
+        looks.mark_unchanged();
+        let now = gateway.settings().log.level;
+        if now != level {
+            level = now;
+            // A level that cannot be changed is no reason to stop serving.
+            let _ = log.map(|log| log.relevel(level.name()));
+        }
+        sleep(if shared.is_seen() { SEEN } else { UNSEEN }).await;
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            _ = looks.changed() => {}
+            () = after(next) => {}
+        }
+    }
+}
+
+/// When the words change although nothing happens.
+fn next_by_time(snapshot: &Snapshot, is_seen: bool) -> Option<Duration> {
+    let by_state = match (snapshot.state, snapshot.pause) {
+        (Face::Cooling, _) => Some(COUNTDOWN),
+        (_, Some(pause)) => pause.until_ms.map(|until| {
+            let left = until.saturating_sub(snapshot.now_ms);
+            // To the moment in which a whole minute less is left.
+            Duration::from_millis((left.saturating_sub(1)) % 60_000 + 1)
+        }),
+        _ => None,
+    };
+    let by_panel = is_seen.then_some(QUIET);
+    by_state.into_iter().chain(by_panel).min()
+}
+
+async fn after(time: Option<Duration>) {
+    match time {
+        Some(time) => sleep(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oneslot::record::snapshot::Pause;
+
+    use super::*;
+
+    fn snapshot(state: Face, left_ms: Option<u64>) -> Snapshot {
+        Snapshot {
+            state,
+            now_ms: 1_000_000,
+            pause: left_ms.map(|left| Pause {
+                until_ms: Some(1_000_000 + left),
+            }),
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn nothing_wakes_an_idle_tray() {
+        assert_eq!(next_by_time(&snapshot(Face::Ready, None), false), None);
+        assert_eq!(next_by_time(&snapshot(Face::Down, None), false), None);
+    }
+
+    #[test]
+    fn a_countdown_moves_by_seconds_and_a_pause_by_minutes() {
+        let next = |state, left, seen| next_by_time(&snapshot(state, left), seen);
+        assert_eq!(next(Face::Cooling, None, false), Some(COUNTDOWN));
+        let in_ms = |ms| Some(Duration::from_millis(ms));
+        assert_eq!(next(Face::Paused, Some(61_000), false), in_ms(1_000));
+        assert_eq!(next(Face::Paused, Some(60_000), false), in_ms(60_000));
+        assert_eq!(next(Face::Paused, Some(900_000), true), Some(QUIET));
+    }
+}

@@ -1,0 +1,160 @@
+//! The icon and its menu, drawn from a [`Face`]. Only what differs from what is drawn is touched.
+//!
+//! A desktop without a place for icons is a normal state: what would be drawn is kept until there
+//! is one. Everything here that draws runs on the main thread. Not here: what is drawn
+//! ([`crate::face`]), and when a place for icons comes ([`crate::hosts`]).
+
+mod icons;
+mod ids;
+mod menu;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tauri::tray::{MouseButton, MouseButtonState, TrayIcon, TrayIconBuilder, TrayIconEvent};
+use tauri::{AppHandle, Wry};
+
+use crate::app::App;
+use crate::face::Face;
+use crate::{act, panel};
+
+use menu::Drawn;
+
+/// The icon, where there is a place for one.
+#[derive(Default)]
+pub struct Tray {
+    /// The latest face that nobody has drawn yet: faces that come faster than they can be drawn
+    /// replace each other.
+    wanted: Mutex<Option<Face>>,
+    inner: Mutex<Inner>,
+    has_place: AtomicBool,
+}
+
+#[derive(Default)]
+struct Inner {
+    face: Option<Face>,
+    icon: Option<TrayIcon<Wry>>,
+    menu: Option<Drawn>,
+}
+
+impl Tray {
+    /// Whether the icon can be seen.
+    pub fn is_shown(&self) -> bool {
+        self.has_place.load(Ordering::Relaxed) && lock(&self.inner).icon.is_some()
+    }
+
+    /// Notes whether the desktop has a place for icons.
+    pub fn note_place(&self, has_place: bool) {
+        self.has_place.store(has_place, Ordering::Relaxed);
+    }
+}
+
+/// Draws a face as soon as the main thread can.
+pub fn draw(app: &AppHandle, face: Face) {
+    let own = App::of(app);
+    let waits = lock(&own.tray.wanted).replace(face).is_some();
+    if waits {
+        return;
+    }
+    let here = app.clone();
+    let sent = app.run_on_main_thread(move || {
+        let own = App::of(&here);
+        let Some(face) = lock(&own.tray.wanted).take() else {
+            return;
+        };
+        let mut inner = lock(&own.tray.inner);
+        if let Err(error) = inner.show(&here, face) {
+            tracing::warn!(%error, "the icon could not be drawn");
+        }
+    });
+    if sent.is_err() {
+        // The program is ending; there is nothing left to draw on.
+        lock(&own.tray.wanted).take();
+    }
+}
+
+/// Makes the icon if there is none yet; call it on the main thread. Gives whether there is one.
+pub fn make(app: &AppHandle) -> bool {
+    let own = App::of(app);
+    let mut inner = lock(&own.tray.inner);
+    if inner.icon.is_some() {
+        return true;
+    }
+    let Some(face) = inner.face.clone() else {
+        return false;
+    };
+    match inner.make(app, &face) {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::info!(%error, "no place for an icon yet");
+            false
+        }
+    }
+}
+
+/// A row was pressed.
+pub fn pressed(app: &AppHandle, id: &str) {
+    if let Some(wish) = ids::wish(id) {
+        act::carry_out(app, wish);
+    }
+}
+
+/// The icon was clicked: that shows the panel and changes nothing.
+pub fn clicked(app: &AppHandle, event: TrayIconEvent) {
+    if let TrayIconEvent::Click {
+        button: MouseButton::Left,
+        button_state: MouseButtonState::Up,
+        ..
+    } = event
+    {
+        panel::open(app);
+    }
+}
+
+impl Inner {
+    fn show(&mut self, app: &AppHandle, face: Face) -> tauri::Result<()> {
+        let before = self.face.replace(face.clone());
+        let (Some(icon), Some(menu)) = (&self.icon, &mut self.menu) else {
+            return Ok(());
+        };
+        let before = before.as_ref();
+        if before.map(|face| face.icon) != Some(face.icon) {
+            icons::put(icon, face.icon)?;
+        }
+        if before.map(|face| &face.tooltip) != Some(&face.tooltip) {
+            icon.set_tooltip(Some(&face.tooltip))?;
+        }
+        if !menu.change(&face.rows)? {
+            let new = Drawn::new(app, &face.rows)?;
+            icon.set_menu(Some(new.menu().clone()))?;
+            *menu = new;
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, app: &AppHandle, face: &Face) -> tauri::Result<()> {
+        let menu = Drawn::new(app, &face.rows)?;
+        let builder = TrayIconBuilder::with_id("oneslot")
+            .icon(icons::image(face.icon)?)
+            .icon_as_template(true)
+            .tooltip(&face.tooltip)
+            .menu(menu.menu())
+            .show_menu_on_left_click(cfg!(target_os = "macos"));
+        // A title stands beside the icon on macOS; elsewhere it names the program.
+        #[cfg(target_os = "linux")]
+        let builder = builder.title("OneSlot");
+        self.icon = Some(builder.build(app)?);
+        self.menu = Some(menu);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Tray {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tray(…)")
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,69 @@
+//! The shapes as pictures: one per state, readable on light and dark panels.
+
+use oneslot::record::snapshot::Face;
+use tauri::Wry;
+use tauri::image::Image;
+use tauri::tray::TrayIcon;
+
+/// The picture's file for one shape. A Linux panel does not say whether it is light or dark, and
+/// Windows' taskbar is asked by nobody here: both get the set on a plate. macOS colours its own.
+macro_rules! picture {
+    ($name:literal) => {{
+        #[cfg(target_os = "macos")]
+        {
+            include_bytes!(concat!("../../../icons/tray/template/", $name, "-36.png"))
+        }
+        #[cfg(not(target_os = "macos"))]
+        {
+            include_bytes!(concat!("../../../icons/tray/plated/", $name, "-44.png"))
+        }
+    }};
+}
+
+/// The picture for a state.
+pub(super) fn image(face: Face) -> tauri::Result<Image<'static>> {
+    let bytes: &[u8] = match face {
+        Face::Starting => picture!("starting"),
+        Face::Ready => picture!("ready"),
+        Face::Busy => picture!("busy"),
+        Face::Waiting => picture!("waiting"),
+        Face::Degraded => picture!("degraded"),
+        Face::Loading => picture!("loading"),
+        Face::Cooling => picture!("cooling"),
+        Face::Down => picture!("down"),
+        Face::Paused => picture!("paused"),
+        Face::NoServer => picture!("no_server"),
+        Face::NotServing => picture!("not_serving"),
+    };
+    Image::from_bytes(bytes)
+}
+
+/// Puts the picture for a state on the icon, without a moment in which macOS sees it uncoloured.
+pub(super) fn put(icon: &TrayIcon<Wry>, face: Face) -> tauri::Result<()> {
+    icon.set_icon_with_as_template(Some(image(face)?), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_picture_can_be_read_and_is_square() {
+        for face in [
+            Face::Starting,
+            Face::Ready,
+            Face::Busy,
+            Face::Waiting,
+            Face::Degraded,
+            Face::Loading,
+            Face::Cooling,
+            Face::Down,
+            Face::Paused,
+            Face::NoServer,
+            Face::NotServing,
+        ] {
+            let square = image(face).is_ok_and(|image| image.width() == image.height());
+            assert!(square, "{face:?}");
+        }
+    }
+}

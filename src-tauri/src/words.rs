@@ -1,0 +1,141 @@
+//! The words of the tray, from the table that the panel has too.
+//!
+//! A value of `ui/src/words/tray.json` is a text with `{places}`, or one text per plural form,
+//! chosen by the place `n`. Not here: what is said when ([`crate::face`]).
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The table itself; the panel's build reads the same file.
+const TABLE: &str = include_str!("../../ui/src/words/tray.json");
+
+/// A language that there are words in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ts_rs::TS)]
+pub enum Language {
+    /// English.
+    #[default]
+    #[serde(rename = "en")]
+    English,
+    /// Simplified Chinese.
+    #[serde(rename = "zh-CN")]
+    Chinese,
+}
+
+/// What a person wants to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ts_rs::TS)]
+pub enum LanguageWish {
+    /// The system's, where there are words in it.
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+    /// English.
+    #[serde(rename = "en")]
+    English,
+    /// Simplified Chinese.
+    #[serde(rename = "zh-CN")]
+    Chinese,
+}
+
+/// All words, in every language.
+#[derive(Debug)]
+pub struct Words(HashMap<String, Entry>);
+
+/// Why the table could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the table of words")]
+pub struct WordsError(#[source] serde_json::Error);
+
+#[derive(Debug, Deserialize)]
+struct Entry {
+    en: Text,
+    #[serde(rename = "zh-CN")]
+    zh_cn: Text,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Text {
+    One(String),
+    Plural { one: String, other: String },
+}
+
+impl Words {
+    /// The built-in table.
+    ///
+    /// # Errors
+    /// The table is not what [`Words`] expects: a fault of the build, which a test finds.
+    pub fn built_in() -> Result<Self, WordsError> {
+        serde_json::from_str(TABLE).map(Self).map_err(WordsError)
+    }
+
+    /// The words for `key`, with `places` put in. A key that is nowhere is shown as it is: better
+    /// an odd row than none.
+    pub fn say(&self, language: Language, key: &str, places: &[(&str, &str)]) -> String {
+        let Some(entry) = self.0.get(key) else {
+            return key.to_owned();
+        };
+        let text = match language {
+            Language::English => &entry.en,
+            Language::Chinese => &entry.zh_cn,
+        };
+        let n = places.iter().find(|(name, _)| *name == "n");
+        let mut said = match text {
+            Text::One(text) => text,
+            Text::Plural { one, .. } if n.is_some_and(|(_, n)| *n == "1") => one,
+            Text::Plural { other, .. } => other,
+        }
+        .clone();
+        for (name, value) in places {
+            said = said.replace(&format!("{{{name}}}"), value);
+        }
+        said
+    }
+}
+
+impl LanguageWish {
+    /// The language for this wish on a system that speaks `locale`, such as `zh_CN.UTF-8`.
+    pub fn language(self, locale: Option<&str>) -> Language {
+        match self {
+            Self::English => Language::English,
+            Self::Chinese => Language::Chinese,
+            Self::Auto if locale.is_some_and(|locale| locale.starts_with("zh")) => {
+                Language::Chinese
+            }
+            Self::Auto => Language::English,
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_filled_and_a_number_chooses_the_form() {
+        let words = Words::built_in().unwrap();
+        let say = |language, n| words.say(language, "face.busy.many", &[("n", n)]);
+        assert_eq!(say(Language::English, "1"), "Answering 1 request");
+        assert_eq!(say(Language::English, "2"), "Answering 2 requests");
+        assert_eq!(say(Language::Chinese, "2"), "正在回答 2 个请求");
+    }
+
+    #[test]
+    fn the_wish_wins_over_the_system_and_others_read_english() {
+        let chosen = |wish: LanguageWish, locale| wish.language(locale);
+        assert_eq!(
+            chosen(LanguageWish::Auto, Some("zh-Hans-CN")),
+            Language::Chinese
+        );
+        assert_eq!(
+            chosen(LanguageWish::Auto, Some("de_DE.UTF-8")),
+            Language::English
+        );
+        assert_eq!(chosen(LanguageWish::Auto, None), Language::English);
+        assert_eq!(
+            chosen(LanguageWish::Chinese, Some("en_US")),
+            Language::Chinese
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! What a person asks of the running gateway, whichever face they use: its own paths, the command
+//! line behind them, or a tray in the same program.
+//!
+//! Not here: pause and resume, which are kept over a restart ([`Gateway::pause`]), and what the
+//! desk makes of a wish ([`crate::desk`]).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::desk::{Arrival, Ending, Event};
+use crate::queue::{Delivery, RequestId};
+use crate::record::meter::Meter;
+use crate::refusal::Refusal;
+use crate::slot::Occupant;
+use crate::upstream::UnloadError;
+
+use super::Gateway;
+
+impl Gateway {
+    /// Ends a cooldown and probes; returns when the probe was answered, or had the time to be.
+    pub async fn check(&self) {
+        let mut changes = self.owner.changes();
+        self.owner.feed(Event::CheckNow);
+        let limit = self.settings().health.timeout + Duration::from_secs(3);
+        let answered = async {
+            while self.owner.look(|desk, _, _| desk.is_probing()) {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        // Without an answer in time the state itself says what is known.
+        let _ = tokio::time::timeout(limit, answered).await;
+    }
+
+    /// Cancels one request, waiting or running; `None` where there is none of that name.
+    pub fn cancel(&self, id: &str) -> Option<()> {
+        let id: RequestId = id.parse().ok()?;
+        self.owner
+            .look(|_, seats, _| seats.contains_key(&id))
+            .then(|| self.owner.feed(Event::Cancelled { id }))
+    }
+
+    /// Cancels the requests that hold a slot; those in line keep their places.
+    pub fn stop(&self) {
+        let running: Vec<RequestId> = self.owner.look(|desk, _, _| {
+            desk.slots()
+                .iter()
+                .filter_map(|occupant| match occupant {
+                    Occupant::Checking { ticket } | Occupant::Running { ticket, .. } => {
+                        Some(ticket.id)
+                    }
+                    Occupant::Settling { .. } => None,
+                })
+                .collect()
+        });
+        for id in running {
+            self.owner.feed(Event::Cancelled { id });
+        }
+    }
+
+    /// Unloads the model, at its turn in the line as the request `id`: an answer that runs is not
+    /// cut for it. Gives the names of what was unloaded.
+    ///
+    /// # Errors
+    /// The refusal in place of the turn; inside, what the server said.
+    ///
+    /// # Cancel safety
+    /// Dropping it leaves the line, or gives the slot back.
+    pub async fn unload(
+        self: &Arc<Self>,
+        id: RequestId,
+    ) -> Result<Result<Vec<String>, UnloadError>, Refusal> {
+        let at = self.owner.clock().at();
+        let meter = Meter::new(id, "oneslot".to_owned(), None, false, at);
+        let arrival = Arrival {
+            id,
+            bytes: 0,
+            delivery: Delivery::Whole,
+            print: id.0,
+        };
+        let lease = self.owner.arrive(arrival, Arc::new(meter)).turn().await?;
+        let unloaded = self.free().await;
+        lease.finish(Ending::Unsent);
+        Ok(unloaded)
+    }
+
+    /// Unloads the model now, whatever runs.
+    ///
+    /// # Errors
+    /// There is no server, or it did not do it.
+    pub async fn free(&self) -> Result<Vec<String>, UnloadError> {
+        let link = self.link().ok_or(UnloadError::List)?;
+        let unloaded = link.upstream.unload(None).await;
+        link.forget_window();
+        unloaded
+    }
+}
