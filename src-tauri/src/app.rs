@@ -160,7 +160,11 @@ fn follow(app: &AppHandle) {
     let own = App::of(app);
     let runtime = own.serving.runtime();
     runtime.spawn(draw_all(app.clone(), own.serving.shown()));
-    runtime.spawn(crate::platform::until_asked(app.clone()));
+    let (serving, app) = (Arc::clone(&own.serving), app.clone());
+    runtime.spawn(async move {
+        serving.asked_to_end().await;
+        app.exit(0);
+    });
 }
 
 async fn draw_all(app: AppHandle, mut shown: tokio::sync::watch::Receiver<Shown>) {

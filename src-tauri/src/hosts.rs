@@ -24,9 +24,9 @@ pub fn watch(app: &AppHandle, hidden: bool) {
 fn try_make(app: &AppHandle) {
     let here = app.clone();
     let sent = app.run_on_main_thread(move || {
-        let has_place = tray::make(&here);
         let own = App::of(&here);
-        own.tray.note_place(has_place);
+        own.tray.note_place(true);
+        tray::make(&here);
         own.redraw();
     });
     if let Err(error) = sent {

@@ -92,24 +92,28 @@ pub fn heed_death(window: &WebviewWindow) -> tauri::Result<()> {
     }
 }
 
-/// Ends the program when a signal asks for it.
+/// Resolves when a signal asks the program to end; heard from the call on, not from the first
+/// poll.
 #[cfg(unix)]
-pub async fn until_asked(app: AppHandle) {
+pub fn asked_to_end() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
 
     let heard = signal(SignalKind::terminate())
         .and_then(|terminate| Ok((terminate, signal(SignalKind::interrupt())?)));
-    let Ok((mut terminate, mut interrupt)) = heard else {
-        // The menu can still end it.
-        return;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    async move {
+        let Ok((mut terminate, mut interrupt)) = heard else {
+            // The menu can still end it.
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
     }
-    app.exit(0);
 }
 
 /// Where there are no such signals the menu ends it.
 #[cfg(not(unix))]
-pub async fn until_asked(_app: AppHandle) {}
+pub fn asked_to_end() -> impl Future<Output = ()> {
+    std::future::pending()
+}

@@ -73,6 +73,8 @@ struct Shared {
     /// Somebody changed something that may let it serve.
     again: Notify,
     ends: watch::Sender<bool>,
+    /// A signal asked the program to end.
+    asked: watch::Sender<bool>,
 }
 
 /// Who answers wishes now.
@@ -111,6 +113,7 @@ impl Serving {
             viewers: AtomicUsize::new(0),
             again: Notify::new(),
             ends: watch::Sender::new(false),
+            asked: watch::Sender::new(false),
         });
         let kept = Arc::clone(&shared);
         let thread = thread::Builder::new()
@@ -133,6 +136,13 @@ impl Serving {
     /// The gateway's runtime.
     pub fn runtime(&self) -> &Handle {
         &self.runtime
+    }
+
+    /// Resolves when a signal asks the program to end.
+    pub async fn asked_to_end(&self) {
+        let mut asked = self.shared.asked.subscribe();
+        // The sender lives in what we hold.
+        let _ = asked.wait_for(|asked| *asked).await;
     }
 
     /// Where state is kept.

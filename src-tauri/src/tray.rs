@@ -40,7 +40,11 @@ struct Inner {
 impl Tray {
     /// Whether the icon can be seen.
     pub fn is_shown(&self) -> bool {
-        self.has_place.load(Ordering::Relaxed) && lock(&self.inner).icon.is_some()
+        self.has_place() && lock(&self.inner).icon.is_some()
+    }
+
+    fn has_place(&self) -> bool {
+        self.has_place.load(Ordering::Relaxed)
     }
 
     /// Notes whether the desktop has a place for icons.
@@ -63,7 +67,14 @@ pub fn draw(app: &AppHandle, face: Face) {
             return;
         };
         let mut inner = lock(&own.tray.inner);
-        if let Err(error) = inner.show(&here, face) {
+        // The place may have come before there was a face to put there.
+        let drawn = if inner.icon.is_none() && own.tray.has_place() {
+            inner.face = Some(face.clone());
+            inner.make(&here, &face)
+        } else {
+            inner.show(&here, face)
+        };
+        if let Err(error) = drawn {
             tracing::warn!(%error, "the icon could not be drawn");
         }
     });
@@ -73,22 +84,17 @@ pub fn draw(app: &AppHandle, face: Face) {
     }
 }
 
-/// Makes the icon if there is none yet; call it on the main thread. Gives whether there is one.
-pub fn make(app: &AppHandle) -> bool {
+/// Makes the icon if there is none yet and a face is known; call it on the main thread.
+pub fn make(app: &AppHandle) {
     let own = App::of(app);
     let mut inner = lock(&own.tray.inner);
     if inner.icon.is_some() {
-        return true;
+        return;
     }
-    let Some(face) = inner.face.clone() else {
-        return false;
-    };
-    match inner.make(app, &face) {
-        Ok(()) => true,
-        Err(error) => {
-            tracing::info!(%error, "no place for an icon yet");
-            false
-        }
+    if let Some(face) = inner.face.clone()
+        && let Err(error) = inner.make(app, &face)
+    {
+        tracing::info!(%error, "no place for an icon yet");
     }
 }
 

@@ -1,1 +1,22 @@
-fn main() {}
+//! Black-box tests of the real tray: the program under Xvfb, on a session bus of its own, with a
+//! stand-in for the desktop's tray that reads the icon and presses its rows, WebKitWebDriver for
+//! the panel, and a scripted upstream behind. Test names are promises; `tests/promises.toml`
+//! lists them.
+//!
+//! Linux only: elsewhere there is no desktop that a test could make for itself.
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, says why, and waits by the real clock"
+)]
+
+mod support;
+
+mod hosts;
+mod menu;
+mod panel;
+mod start;
+mod states;

@@ -32,7 +32,7 @@ fn served(state: Icon) -> Snapshot {
 }
 
 fn with_running(mut snapshot: Snapshot, phase: Phase, waiting: u64) -> Snapshot {
-    let item = |position| Item {
+    let item = |position: u64| Item {
         id: position.to_string(),
         app: Some("zed".to_owned()),
         model: Some("qwen3:8b".to_owned()),
@@ -80,7 +80,7 @@ fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
     cooling.health.cooldown_ms = 2_100;
     let mut full = served(Icon::Degraded);
     full.pressure.level = Level::Critical;
-    let paused = |until_ms| Snapshot {
+    let paused = |until_ms: Option<u64>| Snapshot {
         pause: Some(Pause { until_ms }),
         ..served(Icon::Paused)
     };

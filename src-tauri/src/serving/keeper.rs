@@ -24,12 +24,25 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
 /// Runs until it is told to end, and an own gateway has stopped in order.
 pub(super) async fn keep(shared: Arc<Shared>) {
+    // Heard from the first moment on, so that a signal during the start is not lost.
+    let heeding = crate::platform::asked_to_end();
+    tokio::select! {
+        () = rounds(&shared) => {}
+        () = async {
+            heeding.await;
+            shared.asked.send_replace(true);
+            std::future::pending::<()>().await;
+        } => {}
+    }
+}
+
+async fn rounds(shared: &Arc<Shared>) {
     let mut ends = shared.ends.subscribe();
     let mut log = None;
     while !*ends.borrow_and_update() {
         match Lock::acquire(&shared.plan.state, "oneslot") {
             Ok(lock) => {
-                if serve(&shared, lock, &mut log).await {
+                if serve(shared, lock, &mut log).await {
                     return;
                 }
                 tokio::select! {
@@ -39,7 +52,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
                 }
             }
             Err(LockError::Held { .. }) => tokio::select! {
-                () = be_its_face(&shared) => {}
+                () = be_its_face(shared) => {}
                 _ = ends.changed() => {}
             },
             Err(error) => {

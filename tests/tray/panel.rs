@@ -1,0 +1,216 @@
+//! The panel in WebKitGTK, in front of real traffic.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::support::desktop::Desktop;
+use super::support::driver::Panel;
+use super::support::host::Host;
+use super::support::program::{Program, Setup, get, open_chat, web_processes};
+use super::support::script::{Gate, Script};
+use super::support::upstream::Upstream;
+use super::support::{LIMIT, chat, eventually};
+
+/// The pieces of a long answer, each with its number.
+fn long_answer(pieces: usize, gate: &Gate) -> (Script, String) {
+    let mut script = Script::stream();
+    let mut text = String::new();
+    for at in 0..pieces {
+        let piece = format!("piece {at} ");
+        script = script.delta(&piece).wait(Duration::from_millis(20));
+        text.push_str(&piece);
+    }
+    (script.wait_for(gate).ending(), text)
+}
+
+/// What the pieces of a streamed answer say together.
+fn said(body: &str) -> String {
+    let events = body.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events = events.filter_map(|event| serde_json::from_str::<Value>(event).ok());
+    let pieces = events.map(|event| {
+        let piece = event.pointer("/choices/0/delta/content");
+        piece.and_then(Value::as_str).unwrap_or_default().to_owned()
+    });
+    pieces.collect()
+}
+
+#[test]
+fn the_panel_shows_the_line_of_real_traffic_and_cancels_from_it() {
+    let desktop = Desktop::new();
+    let _host = Host::on(&desktop);
+    let upstream = Upstream::plain();
+    let panel = Panel::open(&desktop, Setup::before(&desktop, &upstream));
+    let address = Program::address_on(&desktop);
+    panel.until_says("Ready");
+
+    upstream.next_chat(Script::stream().delta("on and on").hang());
+    let mut running = open_chat(address, &chat::streamed("first"));
+    running.body_until_has("on and on");
+    panel.until_says("Answering zed");
+    let waiting = open_chat(address, &chat::whole("second"));
+    let cancel = "//li//button[@aria-label='Cancel the request of zed']";
+    eventually("the line is drawn", || panel.has(cancel).then_some(()));
+    panel.click(cancel);
+    let refused = waiting_answer(waiting);
+    assert_ne!(refused, 200, "who waited is told that it was cancelled");
+    panel.click("//button[@aria-label='Cancel the request of zed']");
+    let stopped = running.finish();
+    assert!(
+        !stopped.text().contains("[DONE]"),
+        "it is not said to be whole"
+    );
+    panel.until_says("Ready");
+    panel.press("Recent");
+    panel.until_says("zed");
+    panel.close();
+}
+
+fn waiting_answer(mut client: super::support::client::Client) -> u16 {
+    client.finish().status()
+}
+
+#[test]
+fn a_setting_changed_in_the_panel_acts_and_is_in_the_file() {
+    let desktop = Desktop::new();
+    let _host = Host::on(&desktop);
+    let upstream = Upstream::plain();
+    let setup = Setup::before(&desktop, &upstream).config("# kept by hand");
+    let panel = Panel::open(&desktop, setup);
+    let address = Program::address_on(&desktop);
+    panel.until_says("Ready");
+    let before = get(address, "/oneslot/status").json();
+    assert_eq!(before["queue"]["max_waiting"], 4);
+    let changed = panel.script_that_tells(
+        "const done = arguments[arguments.length - 1];\
+         window.__TAURI_INTERNALS__.invoke('change', { path: 'queue.max_waiting', value: 7 })\
+         .then(done, (fault) => done({ fault }));",
+    );
+    assert_eq!(changed["ok"], true, "{changed}");
+    eventually("the gateway goes by it", || {
+        let status = get(address, "/oneslot/status").json();
+        (status["queue"]["max_waiting"] == 7).then_some(())
+    });
+    let file = std::fs::read_to_string(desktop.home().join("oneslot.toml")).unwrap();
+    assert!(file.contains("max_waiting = 7"), "{file}");
+    assert!(file.contains("# kept by hand"), "comments stay: {file}");
+
+    let refused = panel.script_that_tells(
+        "const done = arguments[arguments.length - 1];\
+         window.__TAURI_INTERNALS__.invoke('change', { path: 'queue.max_waiting', value: -1 })\
+         .then(done, (fault) => done({ fault }));",
+    );
+    assert_ne!(refused["ok"], true, "{refused}");
+    let after = std::fs::read_to_string(desktop.home().join("oneslot.toml")).unwrap();
+    assert_eq!(after, file, "a refused change leaves the file as it was");
+    panel.close();
+}
+
+#[test]
+fn a_stream_is_whole_while_the_panel_opens_closes_and_dies() {
+    let desktop = Desktop::new();
+    let host = Host::on(&desktop);
+    let upstream = Upstream::plain();
+    let tray = Setup::before(&desktop, &upstream).start();
+    let icon = host.icon();
+    icon.until_says(LIMIT, "Ready");
+    let gate = Gate::new();
+    let (script, text) = long_answer(400, &gate);
+    upstream.next_chat(script);
+    let running = tray.open_chat(&chat::streamed("tell me"));
+    let reader = std::thread::spawn(move || {
+        let mut running = running;
+        running.finish_within(Duration::from_secs(60))
+    });
+    for _ in 0..2 {
+        icon.press("Open OneSlot…");
+        tray.until_panel();
+        let web = web_processes(tray.pid());
+        for process in &web {
+            let _ = std::process::Command::new("kill")
+                .args(["-KILL", &process.to_string()])
+                .status();
+        }
+        eventually("the dead process is gone", || {
+            let left = web_processes(tray.pid());
+            web.iter().all(|old| !left.contains(old)).then_some(())
+        });
+    }
+    icon.press("Open OneSlot…");
+    tray.until_panel();
+    gate.open();
+    let answer = reader.join().unwrap();
+    assert_eq!(said(&answer.text()), text, "every byte came, in order");
+    assert!(answer.text().contains("[DONE]"), "the answer is whole");
+    icon.until_says(LIMIT, "Ready");
+}
+
+#[test]
+fn the_page_may_call_what_it_needs_and_nothing_else() {
+    let desktop = Desktop::new();
+    let _host = Host::on(&desktop);
+    let upstream = Upstream::plain();
+    let panel = Panel::open(&desktop, Setup::before(&desktop, &upstream));
+    let address = Program::address_on(&desktop);
+    panel.until_says("Ready");
+    assert_eq!(panel.script("return typeof window.__TAURI__"), "undefined");
+    for (command, body) in [
+        ("plugin:window|set_title", "{ label: 'panel', value: 'x' }"),
+        ("plugin:autostart|enable", "{}"),
+        ("plugin:clipboard-manager|read_text", "{}"),
+        ("nothing_of_ours", "{}"),
+    ] {
+        let said = panel.script_that_tells(&format!(
+            "const done = arguments[arguments.length - 1];\
+             window.__TAURI_INTERNALS__.invoke('{command}', {body})\
+             .then(() => done('called'), () => done('refused'));"
+        ));
+        assert_eq!(said, "refused", "{command}");
+    }
+    let fetched = panel.script_that_tells(&format!(
+        "const done = arguments[arguments.length - 1];\
+         fetch('http://{address}/oneslot/status').then(() => done('fetched'), () => done('refused'));"
+    ));
+    assert_eq!(
+        fetched, "refused",
+        "the page's policy keeps it from the network"
+    );
+    panel.close();
+}
+
+#[test]
+fn the_panel_has_no_fault_for_who_cannot_see_or_point() {
+    let axe = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../ui/node_modules/axe-core/axe.min.js");
+    let axe = std::fs::read_to_string(axe).expect("the panel's packages are installed");
+    for (language, theme, ready) in [
+        ("C.UTF-8", "Adwaita", "Ready"),
+        ("zh_CN.UTF-8", "Adwaita:dark", "就绪"),
+    ] {
+        let desktop = Desktop::new();
+        let _host = Host::on(&desktop);
+        let upstream = Upstream::plain();
+        let setup = Setup::before(&desktop, &upstream)
+            .env("LANG", language)
+            .env("GTK_THEME", theme);
+        let panel = Panel::open(&desktop, setup);
+        panel.until_says(ready);
+        panel.script(&axe);
+        for place in 1..=4 {
+            panel.click(&format!("//nav/button[{place}]"));
+            std::thread::sleep(Duration::from_millis(300));
+            let found = panel.script_that_tells(
+                "const done = arguments[arguments.length - 1];\
+                 axe.run(document, { resultTypes: ['violations'] }).then((result) => done(\
+                 result.violations.map((one) => one.id + ': ' + one.nodes.map((node) => \
+                 node.html + ' ' + node.failureSummary).join(' | '))), (error) => done(['' + error]));",
+            );
+            assert_eq!(
+                found,
+                serde_json::json!([]),
+                "{language} {theme}, place {place}"
+            );
+        }
+        panel.close();
+    }
+}

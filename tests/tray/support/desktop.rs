@@ -1,0 +1,167 @@
+//! A desktop of its own for each test: an X server that nobody sees, and a private session bus.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A desktop; it ends with the value.
+pub(crate) struct Desktop {
+    screen: Child,
+    bus: Option<Child>,
+    display: String,
+    address: Option<String>,
+    home: TempDir,
+}
+
+/// Whether there is a session bus.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bus {
+    Private,
+    None,
+}
+
+impl Desktop {
+    pub(crate) fn new() -> Self {
+        Self::with(Bus::Private)
+    }
+
+    pub(crate) fn with(bus: Bus) -> Self {
+        let mut screen = Command::new("Xvfb")
+            .args(["-displayfd", "1", "-screen", "0", "1280x1024x24"])
+            .args(["-nolisten", "tcp", "-noreset"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("Xvfb is installed");
+        let display = format!(":{}", first_line(&mut screen));
+        let mut child = (bus == Bus::Private).then(|| {
+            Command::new("dbus-daemon")
+                .args(["--session", "--nofork", "--nopidfile", "--print-address=1"])
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("dbus-daemon is installed")
+        });
+        Self {
+            screen,
+            address: child.as_mut().map(first_line),
+            bus: child,
+            display,
+            home: tempfile::tempdir().expect("a temporary directory can be made"),
+        }
+    }
+
+    /// The bus's address.
+    pub(crate) fn address(&self) -> &str {
+        self.address.as_deref().expect("this desktop has a bus")
+    }
+
+    /// Everything a program may write to lies under this directory.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// A program on this desktop, with an environment of its own: nothing of the caller's leaks
+    /// in.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let home = self.home();
+        let bin = home.join("bin");
+        std::fs::create_dir_all(&bin).expect("a directory can be made");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", format!("{}:{path}", bin.display()))
+            .env("HOME", home)
+            .env("XDG_CONFIG_HOME", home.join("config"))
+            .env("XDG_STATE_HOME", home.join("state-home"))
+            .env("XDG_DATA_HOME", home.join("data"))
+            .env("XDG_CACHE_HOME", home.join("cache"))
+            .env("XDG_RUNTIME_DIR", home)
+            .env("TMPDIR", home)
+            .env("LANG", "C.UTF-8")
+            .env("TZ", "UTC")
+            .env("DISPLAY", &self.display)
+            .env("GDK_BACKEND", "x11")
+            .env("NO_AT_BRIDGE", "1")
+            .env("WEBKIT_DISABLE_COMPOSITING_MODE", "1")
+            .env("DBUS_SESSION_BUS_ADDRESS", self.bus_or_none())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Puts a stand-in for a program on the path, which writes its arguments down.
+    pub(crate) fn stand_in(&self, name: &str) {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let bin = self.home().join("bin");
+        std::fs::create_dir_all(&bin).expect("a directory can be made");
+        let told = self.home().join(format!("{name}.told"));
+        let script = format!("#!/bin/sh\necho \"$@\" >> {}\n", told.display());
+        let path = bin.join(name);
+        std::fs::write(&path, script).expect("a script can be written");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).expect("a script can be made to run");
+    }
+
+    /// What a stand-in was told.
+    pub(crate) fn told(&self, name: &str) -> String {
+        let told = self.home().join(format!("{name}.told"));
+        std::fs::read_to_string(told).unwrap_or_default()
+    }
+
+    /// The text on the clipboard.
+    pub(crate) fn clipboard(&self) -> String {
+        let output = self
+            .command("xclip")
+            .args(["-selection", "clipboard", "-out"])
+            .output()
+            .expect("xclip is installed");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// How many files programs left here.
+    pub(crate) fn files(&self) -> usize {
+        fn count(folder: &Path) -> usize {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            entries
+                .map(|entry| {
+                    1 + if entry.path().is_dir() {
+                        count(&entry.path())
+                    } else {
+                        0
+                    }
+                })
+                .sum()
+        }
+        count(self.home())
+    }
+
+    fn bus_or_none(&self) -> &str {
+        // An empty address would mean the usual one.
+        self.address.as_deref().unwrap_or("unix:path=/nonexistent")
+    }
+}
+
+impl Drop for Desktop {
+    fn drop(&mut self) {
+        for child in self.bus.iter_mut().chain([&mut self.screen]) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn first_line(child: &mut Child) -> String {
+    let mut line = String::new();
+    let output = child.stdout.take().expect("its output is piped");
+    let mut output = BufReader::new(output);
+    output.read_line(&mut line).expect("it says where it is");
+    // Kept open: a server that cannot write to it ends.
+    std::mem::forget(output);
+    line.trim().to_owned()
+}

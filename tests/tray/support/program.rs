@@ -1,0 +1,326 @@
+//! The real `oneslot`, started for one test and gone with it.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use serde_json::Value;
+
+use super::client::{Client, Response, request};
+use super::desktop::Desktop;
+use super::upstream::Upstream;
+use super::{chat, eventually};
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_oneslot");
+
+/// A running tray or daemon.
+pub(crate) struct Program {
+    child: Child,
+    state: PathBuf,
+    config: PathBuf,
+    said: PathBuf,
+}
+
+/// What a program is started with.
+pub(crate) struct Setup<'a> {
+    desktop: &'a Desktop,
+    toml: String,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+}
+
+impl<'a> Setup<'a> {
+    /// On this desktop, in front of this upstream.
+    pub(crate) fn before(desktop: &'a Desktop, upstream: &Upstream) -> Self {
+        Self::bare(desktop).config(&format!("upstream.base_url = {:?}", upstream.url()))
+    }
+
+    /// On this desktop, on a free port.
+    pub(crate) fn bare(desktop: &'a Desktop) -> Self {
+        Self {
+            desktop,
+            toml: String::new(),
+            args: vec!["--hidden".to_owned()],
+            env: Vec::new(),
+        }
+        .config("listen = [\"127.0.0.1:0\"]")
+    }
+
+    /// Adds a line to the settings; one for the same member replaces the earlier one.
+    pub(crate) fn config(mut self, line: &str) -> Self {
+        let member = line.split('=').next().unwrap_or_default().to_owned();
+        let kept = self.toml.lines().filter(|old| !old.starts_with(&member));
+        self.toml = kept.chain([line]).map(|line| format!("{line}\n")).collect();
+        self
+    }
+
+    /// Replaces what is typed behind the program's name.
+    pub(crate) fn args(mut self, args: &[&str]) -> Self {
+        self.args = args.iter().map(ToString::to_string).collect();
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// What was added to the environment.
+    pub(crate) fn env_added(&self) -> Vec<(String, String)> {
+        self.env.clone()
+    }
+
+    /// Starts the tray and waits until it serves.
+    pub(crate) fn start(self) -> Program {
+        let program = self.start_as_is();
+        program.until_serves();
+        program
+    }
+
+    /// Starts the tray.
+    pub(crate) fn start_as_is(self) -> Program {
+        let command = self.desktop.command(BINARY);
+        self.spawn(command)
+    }
+
+    /// Starts `oneslotd` with the same state directory, and waits until it serves.
+    pub(crate) fn start_daemon(self) -> Program {
+        let mut path = PathBuf::from(BINARY);
+        path.set_file_name("oneslotd");
+        assert!(
+            path.exists(),
+            "build the package oneslot first: {}",
+            path.display()
+        );
+        let mut command = self.desktop.command(&path.to_string_lossy());
+        command.arg("serve");
+        let program = self.args(&[]).spawn(command);
+        program.until_serves();
+        program
+    }
+
+    /// The command that WebKitWebDriver is to run, and its arguments.
+    pub(crate) fn typed(&self) -> Vec<String> {
+        let home = self.desktop.home();
+        let place = |name: &str| home.join(name).to_string_lossy().into_owned();
+        self.write();
+        let places = [
+            "--state",
+            &place("state"),
+            "--config",
+            &place("oneslot.toml"),
+        ];
+        let places = places.iter().map(ToString::to_string);
+        self.args.iter().cloned().chain(places).collect()
+    }
+
+    fn write(&self) {
+        let config = self.desktop.home().join("oneslot.toml");
+        std::fs::write(config, &self.toml).expect("the settings can be written");
+    }
+
+    fn spawn(self, mut command: Command) -> Program {
+        let home = self.desktop.home();
+        let said = home.join(format!("said-{}", std::process::id()));
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&said);
+        let child = command
+            .args(self.typed())
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdout(Stdio::null())
+            .stderr(log.expect("its output can be kept"))
+            .spawn()
+            .expect("the program starts");
+        Program {
+            child,
+            state: home.join("state"),
+            config: home.join("oneslot.toml"),
+            said,
+        }
+    }
+}
+
+impl Program {
+    /// A program that somebody else started on this desktop.
+    pub(crate) fn address_on(desktop: &Desktop) -> SocketAddr {
+        eventually("the program serves", || {
+            address(&desktop.home().join("state"))
+        })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn state_path(&self) -> &Path {
+        &self.state
+    }
+
+    pub(crate) fn config_text(&self) -> String {
+        std::fs::read_to_string(&self.config).expect("the settings can be read")
+    }
+
+    /// What it said on standard error.
+    pub(crate) fn said(&self) -> String {
+        std::fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    pub(crate) fn until_serves(&self) -> SocketAddr {
+        eventually(&format!("it serves; it said {}", self.said()), || {
+            address(&self.state)
+        })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        address(&self.state).expect("it serves")
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        get(self.address(), "/oneslot/status").json()
+    }
+
+    pub(crate) fn open_chat(&self, body: &Value) -> Client {
+        open_chat(self.address(), body)
+    }
+
+    pub(crate) fn chat(&self, text: &str) -> Response {
+        self.open_chat(&chat::whole(text)).finish()
+    }
+
+    pub(crate) fn until_status(&self, why: &str, enough: impl Fn(&Value) -> bool) -> Value {
+        eventually(why, || Some(self.status()).filter(&enough))
+    }
+
+    /// Sends a command with the run's token.
+    pub(crate) fn control(&self, target: &str) -> Response {
+        let token = std::fs::read_to_string(self.state.join("control.token"));
+        let (address, token) = (self.address(), token.expect("it serves"));
+        let host = address.to_string();
+        let fields = [("host", host.as_str()), ("x-oneslot-token", token.trim())];
+        let mut client = Client::connect(address);
+        client.send(&request("POST", target, &fields, b""));
+        client.finish()
+    }
+
+    /// KiB of memory that are this process's alone.
+    pub(crate) fn private_kib(&self) -> u64 {
+        private_kib(self.pid())
+    }
+
+    /// How many web processes show its panel.
+    pub(crate) fn web_processes(&self) -> usize {
+        web_processes(self.pid()).len()
+    }
+
+    /// Waits until its panel is there.
+    pub(crate) fn until_panel(&self) {
+        eventually(&format!("a panel is shown; {}", self.said()), || {
+            (self.web_processes() == 1).then_some(())
+        });
+    }
+
+    /// Waits for its end.
+    pub(crate) fn until_exit(&mut self) -> ExitStatus {
+        eventually("the program ends", || {
+            self.child.try_wait().expect("a child can be asked")
+        })
+    }
+
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child
+            .try_wait()
+            .expect("a child can be asked")
+            .is_none()
+    }
+
+    /// Asks it to end, as a session does.
+    pub(crate) fn terminate(&self) {
+        let pid = self.pid().to_string();
+        let _ = Command::new("kill").args(["-TERM", &pid]).status();
+    }
+
+    /// Ends it without a word.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.said());
+        }
+        self.kill();
+    }
+}
+
+/// A request to a gateway of anybody's.
+pub(crate) fn get(address: SocketAddr, target: &str) -> Response {
+    let host = address.to_string();
+    let mut client = Client::connect(address);
+    client.send(&request("GET", target, &[("host", &host)], b""));
+    client.finish()
+}
+
+/// A chat that has been sent to a gateway of anybody's.
+pub(crate) fn open_chat(address: SocketAddr, body: &Value) -> Client {
+    let host = address.to_string();
+    let fields = [
+        ("host", host.as_str()),
+        ("content-type", "application/json"),
+        ("user-agent", "zed/1.0"),
+    ];
+    let mut client = Client::connect(address);
+    let bytes = body.to_string();
+    client.send(&request(
+        "POST",
+        "/v1/chat/completions",
+        &fields,
+        bytes.as_bytes(),
+    ));
+    client
+}
+
+/// Where the gateway with this state directory serves, as its lock names it.
+fn address(state: &Path) -> Option<SocketAddr> {
+    let text = std::fs::read_to_string(state.join("gateway.lock")).ok()?;
+    let lock: Value = serde_json::from_str(&text).ok()?;
+    let url = lock["addresses"][0].as_str()?;
+    url.strip_prefix("http://")?.parse().ok()
+}
+
+/// KiB of memory that are this process's alone.
+pub(crate) fn private_kib(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Private_Dirty:"));
+    let number = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+    number.expect("the system tells what a process holds")
+}
+
+/// The web processes of this program.
+pub(crate) fn web_processes(pid: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").expect("the system tells of processes");
+    let is_its = |other: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{other}/stat")).unwrap_or_default();
+        let Some((name, rest)) = stat.rsplit_once(')') else {
+            return false;
+        };
+        let mut rest = rest.split_whitespace();
+        let (state, parent) = (rest.next(), rest.next());
+        name.contains("WebKitWebProces")
+            && state != Some("Z")
+            && parent == Some(pid.to_string().as_str())
+    };
+    let names = processes
+        .flatten()
+        .filter_map(|one| one.file_name().into_string().ok());
+    names
+        .filter_map(|name| name.parse().ok())
+        .filter(is_its)
+        .collect()
+}
