@@ -104,6 +104,7 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
         crashed: Mutex::new(None),
     };
     let serving = Arc::clone(&app.serving);
+    crate::platform::outlive_toolkit(&serving);
     let code = toolkit(args, app, only).map_err(NotStarted::Toolkit);
     serving.stop();
     code

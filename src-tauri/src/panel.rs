@@ -11,14 +11,24 @@ pub const LABEL: &str = "panel";
 const SIZE: (f64, f64) = (380.0, 560.0);
 const LEAST: (f64, f64) = (320.0, 360.0);
 
-/// Shows the panel. Returns at once: making a window waits for the main thread.
+/// Shows the panel, as soon as the main thread can.
+///
+/// The window is made on the main thread: made elsewhere, its page could ask for something before
+/// the program knows the window. Windows' web view cannot be made from the main loop's own
+/// handlers, so there it is made elsewhere all the same, and the page asks again.
 pub fn open(app: &AppHandle) {
-    let app = app.clone();
-    tauri::async_runtime::spawn(async move {
-        if let Err(error) = shown(&app) {
+    let here = app.clone();
+    let show = move || {
+        if let Err(error) = shown(&here) {
             tracing::error!(%error, "the panel cannot be shown");
         }
-    });
+    };
+    #[cfg(not(windows))]
+    if let Err(error) = app.run_on_main_thread(show) {
+        tracing::error!(%error, "the panel cannot be shown");
+    }
+    #[cfg(windows)]
+    tauri::async_runtime::spawn(async move { show() });
 }
 
 fn shown(app: &AppHandle) -> tauri::Result<()> {

@@ -191,6 +191,20 @@ impl Serving {
         self.shared.shown.send_modify(|_| {});
     }
 
+    /// Waits, without a runtime, until an own gateway has nothing in flight.
+    pub fn wait_until_idle(&self) {
+        let busy = || match self.shared.behind() {
+            Behind::Own(gateway) => {
+                let queue = gateway.0.snapshot().queue;
+                queue.running + queue.waiting > 0
+            }
+            Behind::Nobody | Behind::Daemon(_) => false,
+        };
+        while busy() {
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// Stops an own gateway in order and ends the thread. What runs gets `timeouts.shutdown_s`.
     pub fn stop(&self) {
         self.shared.ends.send_replace(true);

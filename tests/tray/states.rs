@@ -23,7 +23,7 @@ fn each_state_of_a_real_gateway_is_seen_within_a_second() {
         .config("health.idle_interval_s = 1")
         .config("pressure.interval_ms = 250")
         .config("pressure.rise_readings = 1")
-        .config("pressure.fall_quiet_s = 0")
+        .config("pressure.fall_quiet_s = 1")
         .start();
     let icon = host.icon();
     assert_eq!(icon.title(), "OneSlot");

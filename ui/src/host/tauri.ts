@@ -41,22 +41,34 @@ export function open(): Host {
   };
 }
 
+/** Between two tries to watch, where the host refuses: it may still be starting. */
+const AGAIN_MS = 500;
+
 /**
  * The watch is numbered by the host, so that an end that overtakes its beginning still ends it:
  * `unwatch` waits for the number.
  */
 function watch(hear: (update: Update) => void): () => void {
   let over = false;
-  const channel = new Channel<Update>();
-  channel.onmessage = (update) => {
-    if (!over) hear(update);
-  };
-  const begun = invoke<number>("watch", { channel });
-  begun.catch((reason: unknown) => {
-    if (!over) hear({ kind: "lost", reason: String(reason) });
-  });
+  let begun = begin();
   return () => {
     over = true;
     void begun.then((watch) => invoke("unwatch", { watch })).catch(() => undefined);
   };
+
+  function begin(): Promise<number> {
+    const channel = new Channel<Update>();
+    channel.onmessage = (update) => {
+      if (!over) hear(update);
+    };
+    const begins = invoke<number>("watch", { channel });
+    begins.catch((reason: unknown) => {
+      if (over) return;
+      hear({ kind: "lost", reason: String(reason) });
+      setTimeout(() => {
+        if (!over) begun = begin();
+      }, AGAIN_MS);
+    });
+    return begins;
+  }
 }
