@@ -110,6 +110,11 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
     code
 }
 
+#[expect(
+    clippy::exit,
+    clippy::disallowed_methods,
+    reason = "the toolkit's macro holds a way out for broken bundles"
+)]
 fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
     let autostart = tauri_plugin_autostart::Builder::new()
         .app_name("OneSlot")
@@ -153,10 +158,6 @@ fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
 }
 
 /// Draws each new state, tells of incidents, and ends the program when it is asked to.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "both live as long as the gateway's thread, which ends them"
-)]
 fn follow(app: &AppHandle) {
     let own = App::of(app);
     let runtime = own.serving.runtime();

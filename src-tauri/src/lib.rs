@@ -27,4 +27,7 @@ pub mod panel;
 pub mod watches;
 pub mod commands;
 
+#[cfg(test)]
+mod bindings;
+
 pub mod app;

@@ -227,10 +227,6 @@ impl Serving {
     fn wait_for_first(&self) {
         let mut shown = self.shown();
         let (told, first) = std::sync::mpsc::channel();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "it ends with the first state, which always comes"
-        )]
         self.runtime.spawn(async move {
             let known = |shown: &Shown| !shown.run.is_empty();
             let _ = shown.wait_for(known).await;

@@ -63,7 +63,6 @@ impl Watches {
                 }
             }
         };
-        #[expect(clippy::disallowed_methods, reason = "its handle is kept below")]
         let task = serving.runtime().spawn(sending);
         self.lock().insert(number, task);
         number

@@ -71,6 +71,10 @@ pub struct Record {
     /// The refusal's code.
     pub code: Option<Word>,
     /// Whose fault a refusal or failure was: client, upstream, capacity or gateway.
+    #[cfg_attr(
+        feature = "bindings",
+        ts(type = "\"client\" | \"upstream\" | \"capacity\" | \"gateway\" | null")
+    )]
     pub fault: Option<Word>,
     /// Requests that waited when it arrived.
     pub queue_length: Option<u64>,
@@ -95,6 +99,10 @@ pub struct Record {
     /// The limit granted.
     pub granted: Option<u64>,
     /// Why less was granted than asked for.
+    #[cfg_attr(
+        feature = "bindings",
+        ts(type = "\"waiting\" | \"pressure\" | \"window\" | \"preset\" | null")
+    )]
     pub grant_reason: Option<Word>,
     /// Prompt tokens as the server counted them.
     pub prompt_tokens: Option<u64>,

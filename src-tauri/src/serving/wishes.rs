@@ -245,10 +245,6 @@ impl Serving {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Fault> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "its end is waited for in the same breath"
-        )]
         let task = self.runtime.spawn(work);
         task.await.map_err(|error| Fault::failed(&error))
     }
