@@ -337,6 +337,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let flushed = Pin::new(&mut this.inner).poll_flush(cx);
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            this.turn.written();
+        }
         this.write_clock.watch(cx, this.limits.write_idle, flushed)
     }
 

@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
 
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::accept::{self, Door};
+use crate::accept::crowd::Crowd;
+use crate::accept::{self, Door, descriptors};
 use crate::clock::Clock;
 use crate::config::{BaseUrl, Loaded};
 use crate::demo::Demo;
@@ -188,10 +189,10 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     )
     .map_err(StartError::State)?;
     let (closing, closed) = watch::channel(false);
-    let permits = Arc::new(Semaphore::new(settings.access.max_connections));
+    let crowd = Crowd::of(descriptors::room_for(settings.access.max_connections));
     let mut doors = JoinSet::new();
     for listener in listeners {
-        doors.spawn(accept::serve(listener, door(&gateway, &permits, &closed)));
+        doors.spawn(accept::serve(listener, door(&gateway, &crowd, &closed)));
     }
     let mut beside = JoinSet::new();
     beside.spawn(background::carry_out(Arc::clone(&gateway), effects));
@@ -247,7 +248,7 @@ impl Running {
 
 fn door(
     gateway: &Arc<Gateway>,
-    permits: &Arc<Semaphore>,
+    crowd: &Arc<Crowd>,
     closing: &watch::Receiver<bool>,
 ) -> Arc<Door<impl Fn(accept::Accepted) -> service::Answer + Send + Sync + use<>>> {
     let limits = Arc::clone(gateway);
@@ -255,7 +256,7 @@ fn door(
     Arc::new(Door {
         handle: move |accepted| service::answer(Arc::clone(&handle), accepted),
         limits: Box::new(move || service::limits(&limits.settings())),
-        permits: Arc::clone(permits),
+        crowd: Arc::clone(crowd),
         closing: closing.clone(),
     })
 }
