@@ -11,6 +11,7 @@ pub mod framing;
 pub mod guarded;
 pub mod head;
 pub mod limits;
+pub mod room;
 mod socket;
 mod target;
 pub mod turn;

@@ -20,6 +20,7 @@ use crate::admit::headers::downward;
 use crate::chat::{Chat, Edit, OlderLimit};
 use crate::config::Settings;
 use crate::desk::{Ending, Lease};
+use crate::fault;
 use crate::gateway::link::Link;
 use crate::record::meter::Phase;
 use crate::refusal::{Clock, Cut, Outage, Refusal};
@@ -564,6 +565,7 @@ enum First {
 
 /// Reads an answer as far as it must be known before any of it goes on.
 async fn first_bytes(sent: Sent, wanted: Hold) -> Result<First, Outage> {
+    fault::at(fault::Stage::Head);
     let (response, connection) = sent.into_parts();
     let (parts, mut body) = response.into_parts();
     if !parts.status.is_success() {

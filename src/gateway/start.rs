@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::accept::crowd::Crowd;
+use crate::accept::room::Room;
 use crate::accept::{self, Door, descriptors};
 use crate::clock::Clock;
 use crate::config::{BaseUrl, Loaded};
@@ -161,6 +162,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         recorder,
         reads: Reads::default(),
         refused: Refused::default(),
+        room: Room::of(settings.access.max_upload_bytes),
         readings: Readings::new(&settings.pressure),
         loaded: RwLock::new(Arc::new(loaded)),
         settings: RwLock::new(Arc::clone(&settings)),

@@ -22,6 +22,7 @@ mod health;
 mod line;
 mod live;
 mod memory;
+mod panics;
 mod pause;
 mod refusals;
 mod slot;
