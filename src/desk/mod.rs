@@ -137,6 +137,7 @@ impl Desk {
         let mut out = Vec::new();
         match event {
             Event::Arrived(arrival) => self.arrived(arrival, now, &mut out),
+            Event::Asked => self.last_arrival = Some(now.at),
             Event::Left { id } => self.left(id),
             Event::NotReady { id } => self.not_ready(id, now),
             Event::Life => self.health.alive(now.at),
@@ -238,11 +239,11 @@ impl Desk {
             delivery,
             print,
         } = arrival;
+        self.last_arrival = Some(now.at);
         if let Some(refusal) = self.refusal_for_arrival(bytes, Some(print), now) {
             out.push(Action::Refuse { id, refusal });
             return;
         }
-        self.last_arrival = Some(now.at);
         let wait = match delivery {
             Delivery::Stream => self.rules.max_wait_stream,
             Delivery::Whole => self.rules.max_wait_whole,
@@ -258,7 +259,7 @@ impl Desk {
         });
     }
 
-    /// Refused requests touch nothing: this takes `&self` so that the compiler says so.
+    /// Refused requests touch no counter: this takes `&self` so that the compiler says so.
     fn refusal_for_arrival(&self, bytes: usize, print: Option<u64>, now: Now) -> Option<Refusal> {
         if self.closing == Closing::Yes {
             return Some(Refusal::ShuttingDown);

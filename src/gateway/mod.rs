@@ -7,6 +7,7 @@ mod background;
 mod beside;
 mod body;
 mod control;
+mod doors;
 pub mod link;
 mod readings;
 mod refused;
@@ -28,11 +29,13 @@ use crate::health::{Backoff, State, Stretch};
 use crate::pause::Pause;
 use crate::queue::RequestId;
 use crate::record::Recorder;
+use crate::record::log::Log;
 use crate::record::snapshot::Notice;
-use crate::state::{ControlToken, StateDir};
+use crate::state::{ControlToken, Lock, StateDir, StateError};
 use crate::upstream::{PORTS, discover};
 
 use beside::Reads;
+use doors::Doors;
 use link::Link;
 use readings::Readings;
 use refused::Refused;
@@ -58,7 +61,11 @@ pub struct Gateway {
     readings: Readings,
     reasoning: Mutex<HashSet<String>>,
     notices: Mutex<Vec<Notice>>,
-    addresses: RwLock<Vec<SocketAddr>>,
+    doors: Doors,
+    lock: Mutex<Option<Lock>>,
+    /// Where the built-in demo is, when it is served: no configuration moves away from it.
+    demo_root: Option<BaseUrl>,
+    log: Option<Log>,
     token: ControlToken,
     state: StateDir,
     next_id: AtomicU64,
@@ -89,10 +96,7 @@ impl Gateway {
 
     /// The addresses served on.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.addresses
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.doors.addresses()
     }
 
     /// A name for a new request.
@@ -169,6 +173,19 @@ impl Gateway {
         }
     }
 
+    /// Names the addresses served on where the command line looks for them.
+    fn publish(&self) -> Result<(), StateError> {
+        let urls = self
+            .addresses()
+            .iter()
+            .map(|address| format!("http://{address}"))
+            .collect();
+        match &mut *lock(&self.lock) {
+            Some(lock) => lock.publish(urls),
+            None => Ok(()),
+        }
+    }
+
     fn is_current(&self, link: &Link) -> bool {
         self.link()
             .is_some_and(|current| current.generation == link.generation)
@@ -193,7 +210,11 @@ impl Gateway {
     /// Links to the configured server, or to none while `auto` has to find one.
     fn relink(&self, settings: &Settings) -> Result<(), link::LinkError> {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        let link = match &settings.upstream.base_url {
+        let base_url = self
+            .demo_root
+            .as_ref()
+            .unwrap_or(&settings.upstream.base_url);
+        let link = match base_url {
             BaseUrl::Auto => None,
             BaseUrl::At(root) => Some(Link::to(root.clone(), settings, generation)?),
         };

@@ -24,6 +24,7 @@ use crate::admit::keys::{self, Demand, Key};
 use crate::admit::route::{self, Admin, Needs, Route, Routed};
 use crate::admit::{caller, cors};
 use crate::config::Settings;
+use crate::desk::Event;
 use crate::exchange::{self, Call};
 use crate::fault;
 use crate::queue::RequestId;
@@ -262,6 +263,7 @@ async fn chat(
 ) -> Result<Response<ResponseBody>, Refusal> {
     // A full line is told before the body is read: it may be megabytes.
     if let Some(refusal) = gateway.owner.would_refuse() {
+        gateway.owner.feed(Event::Asked);
         note(&gateway, passed.id, Some(&passed.app), &refusal);
         return Err(refusal);
     }

@@ -5,7 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "a test fails by panicking and says why"
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, says why, and waits by the real clock"
 )]
 
 mod support;

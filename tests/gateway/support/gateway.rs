@@ -22,6 +22,7 @@ pub(crate) struct Setup {
     toml: String,
     env: Vec<(String, String)>,
     args: Vec<String>,
+    listen: String,
     home: TempDir,
 }
 
@@ -37,8 +38,15 @@ impl Setup {
             toml: String::new(),
             env: Vec::new(),
             args: Vec::new(),
+            listen: "127.0.0.1:0".to_owned(),
             home: tempfile::tempdir().expect("a temporary directory can be made"),
         }
+    }
+
+    /// Serves on this address instead of a free loopback port.
+    pub(crate) fn listen(mut self, address: &str) -> Self {
+        address.clone_into(&mut self.listen);
+        self
     }
 
     /// Adds lines to the configuration file; members as dotted keys (`queue.max_waiting = 1`).
@@ -77,7 +85,7 @@ impl Setup {
     pub(crate) fn start_refused(self) -> Output {
         std::fs::write(self.config_path(), &self.toml).expect("the configuration can be written");
         let mut child = self
-            .serve("127.0.0.1:0")
+            .serve()
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -93,10 +101,10 @@ impl Setup {
         child.wait_with_output().expect("its output can be read")
     }
 
-    fn serve(&self, listen: &str) -> Command {
+    fn serve(&self) -> Command {
         let mut command = self.command();
         command
-            .args(["serve", "--listen", listen, "--config"])
+            .args(["serve", "--listen", &self.listen, "--config"])
             .arg(self.config_path())
             .arg("--state")
             .arg(self.state())
@@ -137,12 +145,8 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     fn spawn(setup: Setup) -> Self {
-        Self::spawn_on(setup, "127.0.0.1:0")
-    }
-
-    fn spawn_on(setup: Setup, listen: &str) -> Self {
         let mut child = setup
-            .serve(listen)
+            .serve()
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -189,9 +193,13 @@ impl Gateway {
         self.setup.home.path()
     }
 
-    /// Everything it has said on standard output and standard error.
+    /// Everything it has said on standard output, on standard error and in its log file.
     pub(crate) fn said(&self) -> String {
-        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
+        let mut said = String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned();
+        if let Ok(log) = std::fs::read(self.state_path().join("oneslot.log")) {
+            said.push_str(&String::from_utf8_lossy(&log));
+        }
+        said
     }
 
     /// The process id.
@@ -397,15 +405,9 @@ impl Gateway {
     /// Starts a gateway that has ended again, with the same configuration and state.
     pub(crate) fn start_again(mut self) -> Self {
         let listen = self.address.to_string();
-        let bare = Setup {
-            toml: String::new(),
-            env: Vec::new(),
-            args: Vec::new(),
-            home: tempfile::tempdir().expect("a temporary directory can be made"),
-        };
-        let setup = std::mem::replace(&mut self.setup, bare);
+        let setup = std::mem::replace(&mut self.setup, Setup::bare());
         drop(self);
-        Self::spawn_on(setup, &listen)
+        Self::spawn(setup.listen(&listen))
     }
 
     // What every test ends with.
