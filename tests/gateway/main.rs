@@ -23,6 +23,7 @@ mod health;
 mod line;
 mod live;
 mod memory;
+mod pages;
 mod panics;
 mod pause;
 mod refusals;

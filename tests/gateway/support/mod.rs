@@ -5,6 +5,7 @@
 
 pub(crate) mod chat;
 pub(crate) mod client;
+pub(crate) mod fence;
 pub(crate) mod flavour;
 pub(crate) mod gateway;
 pub(crate) mod held;
