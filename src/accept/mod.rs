@@ -83,25 +83,38 @@ where
     F: Future<Output = Response<Answered>> + Send + 'static,
 {
     let mut connections = JoinSet::new();
+    welcome(listener, &door, &mut connections).await;
+    while connections.join_next().await.is_some() {}
+}
+
+/// Takes connections until no new work is taken; the listener ends with it.
+async fn welcome<H, F>(listener: TcpListener, door: &Arc<Door<H>>, connections: &mut JoinSet<()>)
+where
+    H: Fn(Accepted) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<Answered>> + Send + 'static,
+{
     let mut closing = door.closing.clone();
+    // Kept from turn to turn: a connection that waits at the door must not be dropped.
+    let mut next = std::pin::pin!(accept(&listener, &door.crowd));
     loop {
         tokio::select! {
             biased;
             () = closed(&mut closing) => break,
             Some(_) = connections.join_next() => {}
-            accepted = accept(&listener, &door.crowd) => match accepted {
-                Ok(guest) => {
-                    connections.spawn(connection(guest, Arc::clone(&door)));
+            accepted = next.as_mut() => {
+                match accepted {
+                    Ok(guest) => {
+                        connections.spawn(connection(guest, Arc::clone(door)));
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            },
+                next.set(accept(&listener, &door.crowd));
+            }
         }
     }
-    drop(listener);
-    while connections.join_next().await.is_some() {}
 }
 
 /// A connection that has a place.

@@ -10,6 +10,7 @@ pub(crate) mod flavour;
 pub(crate) mod gateway;
 pub(crate) mod held;
 pub(crate) mod live;
+pub(crate) mod machine;
 pub(crate) mod refused;
 pub(crate) mod script;
 pub(crate) mod tap;
