@@ -444,9 +444,7 @@ impl Desk {
         let checking = self.slots.checking().is_some_and(|ticket| ticket.id == id);
         if waiting || checking {
             self.left(id);
-            let refusal = Refusal::Interrupted {
-                how: Cut::Cancelled,
-            };
+            let refusal = Refusal::Interrupted { how: Cut::Unbegun };
             out.push(Action::Refuse { id, refusal });
         } else if self.slots.iter().any(|one| one.id() == id) {
             out.push(Action::Stop {

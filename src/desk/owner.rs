@@ -35,8 +35,8 @@ pub enum Effect {
         /// The request that was aborted.
         id: RequestId,
     },
-    /// Keep the pause where it survives a restart.
-    KeepPause(Option<Pause>),
+    /// Keep the pause in force where it survives a restart.
+    KeepPause,
 }
 
 /// A place in the line. Dropping it leaves the line.
@@ -252,7 +252,7 @@ impl Owner {
             }
             Action::Probe => self.effect(Effect::Probe),
             Action::Settle { id } => self.effect(Effect::Settle { id }),
-            Action::PauseChanged(pause) => self.effect(Effect::KeepPause(pause)),
+            Action::PauseChanged(_) => self.effect(Effect::KeepPause),
         }
     }
 

@@ -32,6 +32,9 @@ use crate::relay::commit::{Committed, Promised};
 use crate::relay::stream::StreamRelay;
 use crate::relay::{ResponseBody, boxed, whole::WholeBody};
 
+/// The route of chats.
+pub const PATH: &str = "/v1/chat/completions";
+
 pub use account::Account;
 pub(crate) use account::ms;
 pub(crate) use patience::SECOND_LOOK;

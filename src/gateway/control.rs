@@ -70,7 +70,7 @@ pub(super) async fn own(
         }
         Own::Pause => pause(&gateway, passed).await,
         Own::Resume => {
-            gateway.owner.feed(Event::Resumed);
+            gateway.resume();
             Ok(json(StatusCode::OK, &gateway.snapshot()))
         }
         Own::Check => check(&gateway).await,
@@ -109,12 +109,8 @@ async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<Respon
     } else {
         Running::Finish
     };
-    gateway.owner.feed(Event::Paused {
-        pause: Pause {
-            until_ms: wish.until_ms,
-        },
-        running,
-    });
+    let until_ms = wish.until_ms;
+    gateway.pause(Pause { until_ms }, running);
     let unloaded = if wish.unload {
         Some(free(gateway).await)
     } else {

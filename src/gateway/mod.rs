@@ -26,7 +26,7 @@ use crate::accept::room::Room;
 use crate::config::{BaseUrl, Loaded, Settings};
 use crate::desk::{Event, Owner, Rules, Watched};
 use crate::health::{Backoff, State, Stretch};
-use crate::pause::Pause;
+use crate::pause::{self, Pause};
 use crate::queue::RequestId;
 use crate::record::Recorder;
 use crate::record::log::Log;
@@ -167,7 +167,21 @@ impl Gateway {
         Watcher(Arc::clone(self))
     }
 
-    fn keep_pause(&self, pause: Option<Pause>) {
+    /// Pauses inference; when it returns, a restart keeps the pause.
+    pub fn pause(&self, pause: Pause, running: pause::Running) {
+        self.owner.feed(Event::Paused { pause, running });
+        self.keep_pause();
+    }
+
+    /// Resumes inference; when it returns, a restart keeps it so.
+    pub fn resume(&self) {
+        self.owner.feed(Event::Resumed);
+        self.keep_pause();
+    }
+
+    /// Writes down the pause in force, whatever was asked for meanwhile.
+    fn keep_pause(&self) {
+        let pause = self.owner.look(|desk, _, _| desk.pause());
         if let Err(error) = self.state.keep_pause(pause) {
             tracing::warn!(%error, "the pause will not survive a restart");
         }

@@ -43,6 +43,12 @@ async fn reload(gateway: &Arc<Gateway>) {
     if after.settings == before.settings {
         return;
     }
+    let mut after = after;
+    if after.settings.listen != before.settings.listen && !relisten(gateway, &after.settings).await
+    {
+        // What is not served on is not in force; the next change tries again.
+        after.settings.listen.clone_from(&before.settings.listen);
+    }
     let settings = Arc::new(after.settings.clone());
     let (now, was) = (&settings.upstream, &before.settings.upstream);
     let moved = (&now.base_url, &now.api_key) != (&was.base_url, &was.api_key)
@@ -62,9 +68,6 @@ async fn reload(gateway: &Arc<Gateway>) {
     {
         tracing::warn!(%error, "log.level was not changed");
     }
-    if settings.listen != before.settings.listen {
-        relisten(gateway, &settings).await;
-    }
     if settings.pressure != before.settings.pressure {
         gateway.readings.rejudge(&settings.pressure);
     }
@@ -80,13 +83,15 @@ async fn reload(gateway: &Arc<Gateway>) {
     tracing::info!("the configuration was reloaded");
 }
 
-async fn relisten(gateway: &Arc<Gateway>, settings: &Settings) {
+/// Whether the wanted addresses are served on now.
+async fn relisten(gateway: &Arc<Gateway>, settings: &Settings) -> bool {
     match gateway.doors.change(gateway, &settings.listen).await {
         Ok(()) => {
             gateway.notice_over("listen");
             if let Err(error) = gateway.publish() {
                 tracing::warn!(%error, "the command line may not find the new address");
             }
+            true
         }
         Err(error) => {
             tracing::warn!(%error, "the addresses served on were not changed");
@@ -94,6 +99,7 @@ async fn relisten(gateway: &Arc<Gateway>, settings: &Settings) {
                 "listen",
                 &format!("The addresses served on were not changed: {error}"),
             );
+            false
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::exchange::{self, Call};
 use crate::fault;
 use crate::queue::RequestId;
 use crate::record::{self, Lane, Open};
-use crate::refusal::{Part, Refusal};
+use crate::refusal::{Dialect, Part, Refusal, Wanted};
 use crate::relay::{ResponseBody, full};
 
 use super::{Gateway, body};
@@ -61,12 +61,13 @@ pub(super) fn answer(gateway: Arc<Gateway>, accepted: Accepted) -> Answer {
         let visitor = Arc::new(std::sync::Mutex::new(None));
         let seen = Arc::clone(&visitor);
         let turn = Arc::clone(&accepted.turn);
+        let dialect = Dialect::of(accepted.request.uri().path());
         let work = caught(respond(Arc::clone(&gateway), accepted, id, seen));
         let outcome = work.await.unwrap_or(Err(Refusal::Internal));
         let mut response = outcome.unwrap_or_else(|refusal| {
             let now_ms = u64::try_from(crate::clock::unix_ms()).unwrap_or(0);
             gateway.refused.note(&refusal, now_ms);
-            refuse(&refusal)
+            refuse(&refusal, dialect)
         });
         let visitor = super::lock(&visitor).take();
         dress(response.headers_mut(), id, visitor.as_ref());
@@ -99,8 +100,8 @@ pub(super) fn limits(settings: &Settings) -> Limits {
 }
 
 /// A refusal as a response.
-pub(super) fn refuse(refusal: &Refusal) -> Response<ResponseBody> {
-    let mut response = Response::new(full(refusal.body()));
+pub(super) fn refuse(refusal: &Refusal, dialect: Dialect) -> Response<ResponseBody> {
+    let mut response = Response::new(full(refusal.body(dialect)));
     *response.status_mut() = refusal.status();
     *response.headers_mut() = refusal.headers();
     response
@@ -116,7 +117,7 @@ async fn respond(
 ) -> Result<Response<ResponseBody>, Refusal> {
     let arrived = Instant::now();
     if let Some(refusal) = accepted.turn.refusal() {
-        note(&gateway, id, None, &refusal);
+        note(&gateway, id, &refusal);
         return Err(refusal);
     }
     let settings = gateway.settings();
@@ -133,7 +134,7 @@ async fn respond(
         Ok(passed) => passed,
         Err((refusal, visitor)) => {
             *super::lock(&seen) = visitor;
-            note(&gateway, id, None, &refusal);
+            note(&gateway, id, &refusal);
             return Err(refusal);
         }
     };
@@ -197,7 +198,9 @@ fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, port: u16) -> Ga
         && own.needs() == Needs::Token
         && !has_token(gateway, &parts.headers)
     {
-        return Err(told(Refusal::Unauthorized));
+        return Err(told(Refusal::Unauthorized {
+            wanted: Wanted::Token,
+        }));
     }
     body_type(&parts.method, &parts.headers, &visitor).map_err(told)?;
     let announced = parts
@@ -264,7 +267,7 @@ async fn chat(
     // A full line is told before the body is read: it may be megabytes.
     if let Some(refusal) = gateway.owner.would_refuse() {
         gateway.owner.feed(Event::Asked);
-        note(&gateway, passed.id, Some(&passed.app), &refusal);
+        note_chat(&gateway, passed.id, &passed.app, &refusal);
         return Err(refusal);
     }
     let upward = upward_headers(&passed)?;
@@ -279,7 +282,7 @@ async fn chat(
     let received = match body::receive(&gateway, body, &settings, turn).await {
         Ok(received) => received,
         Err(refusal) => {
-            note(&gateway, id, Some(&app), &refusal);
+            note_chat(&gateway, id, &app, &refusal);
             return Err(refusal);
         }
     };
@@ -289,7 +292,7 @@ async fn chat(
         app,
         upward,
         arrived,
-        path: "/v1/chat/completions",
+        path: exchange::PATH,
     };
     exchange::chat(call, received.bytes, received.share).await
 }
@@ -349,14 +352,36 @@ fn dress(headers: &mut HeaderMap, id: RequestId, visitor: Option<&Visitor>) {
     }
 }
 
-/// Records a request that was turned away before it had a record of its own.
-pub(super) fn note(gateway: &Gateway, id: RequestId, app: Option<&str>, refusal: &Refusal) {
+/// Records a request that was turned away at the gates.
+fn note(gateway: &Gateway, id: RequestId, refusal: &Refusal) {
+    open(gateway, id, None, "refused", Lane::Beside).end(record::Ending::Refused(refusal));
+}
+
+/// Records a chat that was turned away before its body was read.
+fn note_chat(gateway: &Gateway, id: RequestId, app: &str, refusal: &Refusal) {
+    let app = Some(app.to_owned());
+    let mut open = open(gateway, id, app, exchange::PATH, Lane::Slot);
+    let (waiting, failures) = gateway
+        .owner
+        .look(|desk, _, _| (desk.line().len(), desk.health().consecutive_failures()));
+    open.queue_length = Some(waiting as u64);
+    open.consecutive_failures = u64::from(failures);
+    open.end(record::Ending::Refused(refusal));
+}
+
+fn open(
+    gateway: &Gateway,
+    id: RequestId,
+    app: Option<String>,
+    path: &'static str,
+    lane: Lane,
+) -> Open {
     let arrival = record::Arrival {
         id: id.to_string(),
-        app: app.map(str::to_owned),
-        path: "refused",
-        lane: Lane::Beside,
+        app,
+        path,
+        lane,
         arrived_ms: u64::try_from(crate::clock::unix_ms()).unwrap_or(0),
     };
-    Open::new(&gateway.recorder, arrival).end(record::Ending::Refused(refusal));
+    Open::new(&gateway.recorder, arrival)
 }

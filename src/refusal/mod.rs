@@ -15,7 +15,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 pub use advice::{Fault, Retry, Severity};
-pub use body::{in_stream_event, retry_after_seconds};
+pub use body::{Dialect, in_stream_event, retry_after_seconds};
 
 /// Why a request was not answered, with everything its message needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,8 +106,11 @@ pub enum Refusal {
         /// The member at fault.
         param: Option<&'static str>,
     },
-    /// A key is required and was missing or wrong.
-    Unauthorized,
+    /// A credential is required and was missing or wrong.
+    Unauthorized {
+        /// Which.
+        wanted: Wanted,
+    },
     /// The Host header names a host this gateway does not answer for.
     ForbiddenHost {
         /// The host as sent, shortened.
@@ -192,6 +195,15 @@ pub enum Clock {
     Total,
 }
 
+/// Which credential was missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// One of the gateway's own keys.
+    Key,
+    /// The control token of this run.
+    Token,
+}
+
 /// How a stream was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
@@ -201,6 +213,8 @@ pub enum Cut {
     NoFinish,
     /// A person stopped it.
     Cancelled,
+    /// A person took it out of the line: nothing had come yet.
+    Unbegun,
     /// The gateway is shutting down.
     ShuttingDown,
 }

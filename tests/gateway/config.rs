@@ -552,3 +552,34 @@ fn one_log_line_tells_what_became_of_a_request() {
         gateway.stands(&upstream);
     }
 }
+
+#[test]
+fn a_changed_listen_opens_the_new_address_before_it_lets_go_of_the_old() {
+    let upstream = Upstream::plain();
+    let old_line = "listen = [\"127.0.0.1:0\"]";
+    let gateway = Setup::before(&upstream).listen("").config(old_line).start();
+    let old = gateway.address();
+    let held = hold(&gateway, &upstream);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let new = free.local_addr().unwrap();
+    // Still taken: the old one is kept, and it is said why.
+    gateway.rewrite_config(&in_front_of(&upstream, &format!("listen = [\"{new}\"]")));
+    gateway.until_status("the taken address is told", |status| {
+        status["notices"].to_string().contains(&new.to_string())
+    });
+    drop(free);
+    let other = format!("listen = [\"{new}\"]\nqueue.max_waiting = 3");
+    gateway.rewrite_config(&in_front_of(&upstream, old_line));
+    gateway.rewrite_config(&in_front_of(&upstream, &other));
+    crate::support::eventually("the new address serves", || {
+        std::net::TcpStream::connect(new).is_ok().then_some(())
+    });
+    crate::support::eventually("the old address takes nobody new", || {
+        std::net::TcpStream::connect(old).is_err().then_some(())
+    });
+    assert_eq!(
+        held.release().status(),
+        200,
+        "what ran on the old one was finished"
+    );
+}

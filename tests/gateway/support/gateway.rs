@@ -117,8 +117,13 @@ impl Setup {
 
     fn serve(&self) -> Command {
         let mut command = self.command();
+        command.arg("serve");
+        // Without a flag the file decides, also while it runs.
+        if !self.listen.is_empty() {
+            command.args(["--listen", &self.listen]);
+        }
         command
-            .args(["serve", "--listen", &self.listen, "--config"])
+            .arg("--config")
             .arg(self.config_path())
             .arg("--state")
             .arg(self.state())

@@ -94,6 +94,14 @@ pub(crate) fn toolchain(checkout: &Checkout) -> Result<(), Fault> {
             remedy: "install it, for example with `rustup toolchain install stable`".to_owned(),
         });
     }
+    Ok(())
+}
+
+/// Formatter and linter, which only the checks need.
+///
+/// # Errors
+/// [`Fault::Missing`] with the command that brings it.
+pub(crate) fn linters(checkout: &Checkout) -> Result<(), Fault> {
     for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
         if call::ask(checkout.cargo().args([tool, "--version"])).is_err() {
             return Err(Fault::Missing {
