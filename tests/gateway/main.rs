@@ -17,6 +17,7 @@ mod harness;
 // The contract.
 mod access;
 mod article;
+mod browser;
 mod config;
 mod content;
 mod framing;

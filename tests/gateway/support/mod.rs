@@ -3,6 +3,7 @@
 //! Nothing here uses an HTTP library: both ends are bytes on a socket, so that what a library
 //! would repair, hide or buffer can be seen. Tests wait for conditions, not for time.
 
+pub(crate) mod browser;
 pub(crate) mod chat;
 pub(crate) mod client;
 pub(crate) mod fence;
