@@ -44,7 +44,12 @@ impl Desk {
     }
 
     /// Refused requests touch no counter: this takes `&self` so that the compiler says so.
-    pub(super) fn refusal_for_arrival(&self, bytes: usize, print: Option<u64>, now: Now) -> Option<Refusal> {
+    pub(super) fn refusal_for_arrival(
+        &self,
+        bytes: usize,
+        print: Option<u64>,
+        now: Now,
+    ) -> Option<Refusal> {
         if self.closing == Closing::Yes {
             return Some(Refusal::ShuttingDown);
         }

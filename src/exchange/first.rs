@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
+use crate::fault;
 use crate::refusal::{Cut, Outage};
 use crate::relay::whole::{Held, Hold, hold};
 use crate::upstream::send::{Connection, Sent};
@@ -38,6 +39,7 @@ pub(super) enum First {
 
 /// Reads an answer as far as it must be known before any of it goes on.
 pub(super) async fn first_bytes(sent: Sent, wanted: Hold) -> Result<First, Outage> {
+    fault::at(fault::Stage::Head);
     let (response, connection) = sent.into_parts();
     let (parts, mut body) = response.into_parts();
     if !parts.status.is_success() {

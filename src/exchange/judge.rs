@@ -75,7 +75,13 @@ impl Dispatch {
         })
     }
 
-    pub(super) fn whole(&mut self, status: StatusCode, head: HeaderMap, held: Held, told: &Told) -> Try {
+    pub(super) fn whole(
+        &mut self,
+        status: StatusCode,
+        head: HeaderMap,
+        held: Held,
+        told: &Told,
+    ) -> Try {
         self.account.first_byte();
         let head = self.head(&head, told);
         match held {
@@ -121,7 +127,12 @@ impl Dispatch {
         }
     }
 
-    pub(super) fn judge_error(&mut self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Try {
+    pub(super) fn judge_error(
+        &mut self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Try {
         let kind = self.link.upstream.known_kind();
         if crate::upstream::says_loading(status, body) {
             return Try::StillLoading;
