@@ -22,6 +22,8 @@ mod config;
 mod content;
 mod framing;
 mod health;
+#[cfg(unix)]
+mod hygiene;
 mod limits;
 mod line;
 mod live;
