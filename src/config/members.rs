@@ -179,6 +179,8 @@ pub static MEMBERS: &[Member] = members! {
         "Whether models that a local server runs elsewhere are refused.";
     "access.max_body_bytes", Kind::Whole(1024, TIB), Bytes, access.max_body_bytes,
         "Bytes of one request body. Room for a few large images.";
+    "access.max_upload_bytes", Kind::Whole(1_048_576, TIB), Bytes, access.max_upload_bytes,
+        "Bytes of all bodies over 1 MiB that are being received together; more wait their turn to be read. Four bodies of the largest size, so that many uploads at once cannot fill the memory a model needs. Counts from the next start.";
     "access.max_connections", Kind::Whole(1, 65_536), Connections, access.max_connections,
         "Connections held at once; more wait before they are accepted.";
 

@@ -28,7 +28,7 @@ use crate::relay::{ResponseBody, boxed, full};
 use crate::upstream::UnloadError;
 
 use super::service::Passed;
-use super::{Gateway, Watcher};
+use super::{Gateway, Watcher, body};
 
 /// Between two events: a panel needs no more than four pictures a second.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(250);
@@ -81,7 +81,8 @@ pub(super) async fn own(
 
 async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<ResponseBody>, Refusal> {
     let turn = crate::accept::turn::Turn::new();
-    let body = super::service::read_body(passed.body, &passed.settings, &turn).await?;
+    let received = body::receive(gateway, passed.body, &passed.settings, &turn).await?;
+    let body = received.bytes;
     let wish = if body.is_empty() {
         PauseWish::default()
     } else {

@@ -5,6 +5,7 @@
 
 mod background;
 mod beside;
+mod body;
 mod control;
 mod doors;
 pub mod link;
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use crate::accept::room::Room;
 use crate::config::{BaseUrl, Loaded, Settings};
 use crate::desk::{Event, Owner, Rules, Watched};
 use crate::health::{Backoff, State, Stretch};
@@ -51,6 +53,7 @@ pub struct Gateway {
     pub recorder: Recorder,
     pub(crate) reads: Reads,
     pub(crate) refused: Refused,
+    room: Room,
     loaded: RwLock<Arc<Loaded>>,
     settings: RwLock<Arc<Settings>>,
     link: RwLock<Option<Arc<Link>>>,

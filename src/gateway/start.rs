@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::accept::room::Room;
 use crate::clock::Clock;
 use crate::config::{BaseUrl, Loaded, Settings};
 use crate::demo::Demo;
@@ -156,6 +157,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         recorder,
         reads: Reads::default(),
         refused: Refused::default(),
+        room: Room::of(settings.access.max_upload_bytes),
         readings: Readings::new(&settings.pressure),
         loaded: RwLock::new(Arc::new(loaded)),
         settings: RwLock::new(Arc::clone(&settings)),

@@ -235,6 +235,8 @@ pub enum Part {
     Uri,
     /// All bodies that wait together.
     QueuedBytes,
+    /// All large bodies that are being received together.
+    Uploads,
 }
 
 /// The status of a full line, by `queue.full_status`.

@@ -17,12 +17,17 @@ mod harness;
 // The contract.
 mod access;
 mod article;
+mod browser;
 mod config;
 mod content;
+mod framing;
 mod health;
+mod limits;
 mod line;
 mod live;
 mod memory;
+mod pages;
+mod panics;
 mod pause;
 mod refusals;
 mod slot;

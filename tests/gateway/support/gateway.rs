@@ -23,6 +23,7 @@ pub(crate) struct Setup {
     env: Vec<(String, String)>,
     args: Vec<String>,
     listen: String,
+    limits: String,
     home: TempDir,
 }
 
@@ -38,6 +39,7 @@ impl Setup {
             toml: String::new(),
             env: Vec::new(),
             args: Vec::new(),
+            limits: String::new(),
             listen: "127.0.0.1:0".to_owned(),
             home: tempfile::tempdir().expect("a temporary directory can be made"),
         }
@@ -63,6 +65,18 @@ impl Setup {
 
     pub(crate) fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
+        self
+    }
+
+    /// With so many open files allowed (`ulimit -n`).
+    pub(crate) fn descriptors(mut self, count: u32) -> Self {
+        self.limits.push_str(&format!("ulimit -n {count}; "));
+        self
+    }
+
+    /// Under this file mode mask.
+    pub(crate) fn umask(mut self, mask: &str) -> Self {
+        self.limits.push_str(&format!("umask {mask}; "));
         self
     }
 
@@ -120,7 +134,13 @@ impl Setup {
     /// The binary with an environment of its own: nothing of the caller's leaks in.
     fn command(&self) -> Command {
         let home = self.home.path();
-        let mut command = Command::new(BINARY);
+        let mut command = if self.limits.is_empty() {
+            Command::new(BINARY)
+        } else {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("{}exec \"$0\" \"$@\"", self.limits), BINARY]);
+            command
+        };
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

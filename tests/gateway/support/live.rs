@@ -29,7 +29,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// A real part's place, as `cargo xtask test` tells it.
-fn given(name: &str) -> String {
+pub(crate) fn given(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
         panic!(
             "{name} is not set: run this test with `cargo xtask test`, which brings the real parts"
@@ -37,7 +37,8 @@ fn given(name: &str) -> String {
     })
 }
 
-fn in_tests(path: &str) -> PathBuf {
+/// A file of the tests.
+pub(crate) fn in_tests(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(path)
