@@ -5,9 +5,12 @@
 //! ending. Not here: the stages' own rules, and the routes that take no slot.
 
 mod account;
-mod dispatch;
 mod fit;
+mod dispatch;
+mod preload;
 mod patience;
+mod first;
+mod judge;
 mod told;
 
 use std::future::Future;

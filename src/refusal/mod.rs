@@ -9,6 +9,9 @@
 
 mod advice;
 mod body;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
 
 use std::time::Duration;
 

@@ -9,7 +9,9 @@ use crate::support::client::{Client, Response, request};
 use crate::support::flavour::{Flavour, llama_overflow};
 use crate::support::gateway::Setup;
 use crate::support::held::{hold, queue};
-use crate::support::refused::{Advice, error_event, golden, golden_bytes, refused};
+use crate::support::refused::{
+    Advice, error_event, golden, golden_bytes, refused, refused_natively,
+};
 use crate::support::script::{Script, delta};
 use crate::support::upstream::Upstream;
 use crate::support::wire::response;
@@ -662,8 +664,10 @@ fn model_management_is_blocked() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
     let answer = gateway.exchange(&gateway.request("POST", "/api/pull", br#"{"model":"x"}"#));
-    refused(&answer, 403, "ADMIN_BLOCKED", Advice::Never);
+    refused_natively(&answer, 403, "ADMIN_BLOCKED", Advice::Never);
     golden(&answer, "admin-blocked");
+    let answer = gateway.exchange(&gateway.request("POST", "/models/load", br#"{"model":"x"}"#));
+    refused(&answer, 403, "ADMIN_BLOCKED", Advice::Never);
     assert!(!upstream.probes().iter().any(|probe| probe.contains("pull")));
     gateway.stands(&upstream);
 }
