@@ -24,9 +24,12 @@ mod framing;
 mod health;
 #[cfg(unix)]
 mod hygiene;
+#[cfg(target_os = "linux")]
 mod limits;
 mod line;
 mod live;
+#[cfg(target_os = "linux")]
+mod load;
 mod memory;
 mod pages;
 mod panics;

@@ -41,6 +41,7 @@ fn carry_out(order: Order) -> Result<(), Fault> {
         }
         Order::Test => suite::test(&checkout),
         Order::Lint => lint::lint(&checkout),
+        Order::Load => suite::load(&checkout),
         Order::Setup => parts::ready(&checkout).map(|_| ()),
         Order::Ledger(form) => ledger::show(&checkout, form),
         Order::Model(wish) => run::model(&checkout, &wish),

@@ -15,6 +15,8 @@ cargo xtask model [--port P] [--ctx N]
                               (port 8080, window 2048 tokens unless told)
 cargo xtask lint              formatting, clippy, dependencies' licences and sources
 cargo xtask setup             only bring what `test` and `run` need
+cargo xtask load              floods at full size against an optimised gateway; prints memory,
+                              descriptors and the slowest normal request (about ten minutes)
 cargo xtask ledger [--write]  the table of promises and tests; --write puts it into
                               ARCHITECTURE.md
 cargo xtask help              this text
@@ -28,6 +30,7 @@ pub(crate) enum Order {
     Test,
     Lint,
     Setup,
+    Load,
     Ledger(Form),
     Model(ModelWish),
     Run(RunWish),
@@ -73,6 +76,7 @@ pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Order, Fau
         "test" => alone(&rest, Order::Test),
         "lint" => alone(&rest, Order::Lint),
         "setup" => alone(&rest, Order::Setup),
+        "load" => alone(&rest, Order::Load),
         "ledger" => match rest.as_slice() {
             [] => Ok(Order::Ledger(Form::Print)),
             [word] if word == "--write" => Ok(Order::Ledger(Form::Write)),
