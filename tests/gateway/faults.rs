@@ -1,14 +1,17 @@
 //! What a broken or strange server can send, and what of it reaches a client: an answer, or an
 //! error that says so, within bounded memory and time.
 
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use serde_json::json;
+use socket2::{Domain, Socket, Type};
 
 use crate::support::chat;
 use crate::support::client::{Client, End};
 use crate::support::flavour::Flavour;
 use crate::support::gateway::Setup;
+use crate::support::held::hold;
 use crate::support::machine;
 use crate::support::refused::{Advice, refused, refused_natively};
 use crate::support::script::{DONE, Gate, Script, completion, delta, finish};
@@ -118,6 +121,90 @@ fn what_does_not_speak_http_is_no_death_and_its_request_is_not_banned() {
         gateway.control("POST", "/oneslot/check", "");
     }
     assert_eq!(gateway.chat(&body).status(), 200, "nothing died of it");
+    gateway.stands(&upstream);
+}
+
+// Servers that do not come up, or go away while they do.
+
+/// A port that listens and takes nobody any more.
+fn full_listener() -> (Socket, Vec<TcpStream>) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    socket.bind(&address.into()).unwrap();
+    socket.listen(0).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    let mut fill = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
+        fill.push(stream);
+    }
+    (socket, fill)
+}
+
+#[test]
+fn a_server_that_takes_no_connection_is_unavailable_after_the_connect_limit() {
+    let (socket, _fill) = full_listener();
+    let port = socket.local_addr().unwrap().as_socket().unwrap().port();
+    let gateway = Setup::bare()
+        .config(&format!(
+            "upstream.base_url = \"http://127.0.0.1:{port}\"\ntimeouts.connect_ms = 200\nhealth.timeout_ms = 15000"
+        ))
+        .start();
+    let answer = gateway.chat(&chat::whole("hello"));
+    let error = refused(&answer, 503, "LLM_UNAVAILABLE", Advice::Later);
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.contains("did not accept a connection in time"),
+        "the connect limit, and not the probe's: {message}"
+    );
+}
+
+#[test]
+fn a_load_that_outlasts_its_budget_at_dispatch_is_loading_and_no_failure() {
+    for body in [chat::whole("hello"), chat::streamed("hello")] {
+        let upstream = Upstream::start(Flavour::LmStudio {
+            loaded: None,
+            on_load: 4096,
+        });
+        let mut gateway = Setup::before(&upstream)
+            .config("timeouts.loading_s = 2\ntimeouts.first_byte_s = 1\ntimeouts.total_s = 1\nrelay.commit_after_s = 0")
+            .start();
+        upstream.next_chat(Script::new().hang());
+        let mut body = body;
+        body["model"] = json!("qwen2.5-7b");
+        let answer = gateway.chat(&body);
+        refused(&answer, 503, "LLM_LOADING", Advice::Later);
+        let health = gateway.status()["health"].clone();
+        assert_eq!(health["consecutive_failures"], 0, "{health}");
+        assert_eq!(health["cooldown_ms"], 0, "{health}");
+        upstream.until_ended(0);
+        gateway.stands(&upstream);
+    }
+}
+
+#[test]
+fn an_ollama_that_goes_away_while_it_loads_is_unavailable() {
+    let upstream = Upstream::start(Flavour::Ollama {
+        loaded: None,
+        on_load: 8192,
+    });
+    let mut gateway = Setup::before(&upstream).start();
+    upstream.next("POST", "/api/generate", Script::new().rst());
+    let mut body = chat::whole("hello");
+    body["model"] = json!("llama3.2");
+    let answer = gateway.chat(&body);
+    refused(&answer, 503, "LLM_UNAVAILABLE", Advice::Later);
+    assert_eq!(upstream.chats().len(), 0, "the chat stayed here");
+    gateway.until_record("failed");
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn an_answer_that_pauses_for_long_is_shown_as_stalled_and_not_as_up() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).start();
+    let held = hold(&gateway, &upstream);
+    gateway.until_status("it stalls", |status| status["health"]["state"] == "stalled");
+    held.release();
     gateway.stands(&upstream);
 }
 

@@ -12,6 +12,7 @@ mod outcomes;
 mod parts;
 mod run;
 mod say;
+mod soak;
 mod suite;
 mod words;
 
@@ -43,6 +44,7 @@ fn carry_out(order: Order) -> Result<(), Fault> {
         Order::Lint => lint::lint(&checkout),
         Order::Setup => parts::ready(&checkout).map(|_| ()),
         Order::Ledger(form) => ledger::show(&checkout, form),
+        Order::Soak(minutes) => soak::soak(&checkout, minutes),
         Order::Model(wish) => run::model(&checkout, &wish),
         Order::Run(wish) => run::gateway(&checkout, &wish),
     }
