@@ -8,6 +8,8 @@
 
 // The shared words.
 pub mod clock;
+#[cfg(target_os = "linux")]
+pub mod kernel;
 pub mod config;
 pub mod refusal;
 pub mod state;

@@ -22,7 +22,7 @@ use crate::health::{Backoff, Health, State};
 use crate::pause::{Pause, Running};
 use crate::pressure::Level;
 use crate::queue::{Delivery, Line, RequestId, Ticket};
-use crate::refusal::{Cut, FullStatus, Outage, Part, Refusal};
+use crate::refusal::{Cut, Death, FullStatus, Outage, Part, Refusal};
 use crate::slot::{Occupant, Slots};
 
 pub use event::{Action, Arrival, Ending, Event, Grant, Now, ProbeReport};
@@ -108,6 +108,8 @@ const USUAL_SERVICE: Duration = Duration::from_secs(10);
 const SERVICE_TIMES: usize = 15;
 /// After this long memory is worth asking about again.
 const PRESSURE_RETRY: Duration = Duration::from_secs(10);
+/// From waking up to the first idle probe: a server that has just been thawed is slow.
+const WAKE_GRACE: Duration = Duration::from_secs(2);
 /// No abort settles longer, whatever the upstream's busy signal says.
 pub const SETTLE_CEILING: Duration = Duration::from_secs(10);
 
@@ -149,6 +151,8 @@ impl Desk {
                 self.pressure = level;
                 self.pressure_cause = cause;
             }
+            Event::ProcessGone(death) => self.process_gone(death, now),
+            Event::Woke => self.woke(now),
             Event::Paused { pause, running } => self.paused(pause, running, &mut out),
             Event::Resumed => {
                 if self.pause.take().is_some() {
@@ -414,6 +418,21 @@ impl Desk {
                 }
                 self.return_checking_to_line();
             }
+        }
+    }
+
+    /// The end of the process explains the failure that is known, or is looked into at once.
+    fn process_gone(&mut self, death: Death, now: Now) {
+        if !self.health.explained(Outage::ProcessGone { death }) {
+            self.next_probe = Some(now.at);
+        }
+    }
+
+    /// However many timers ran out meanwhile, the first idle probe gives the machine a moment.
+    fn woke(&mut self, now: Now) {
+        let earliest = now.at + WAKE_GRACE;
+        if let Some(due) = self.next_probe {
+            self.next_probe = Some(due.max(earliest));
         }
     }
 

@@ -230,6 +230,7 @@ impl Dispatch {
                     lease.alive();
                     lease.unsent();
                 }
+                self.call.gateway.model_loaded();
                 return Ok(());
             }
             Err(PreloadError::Budget(waited)) => (Refusal::Loading { waited }, Ending::Abandoned),
@@ -278,12 +279,15 @@ impl Dispatch {
         };
         let first = match patience.wait(first).await {
             Ok(Ok(first)) => first,
-            Ok(Err(outage)) => return self.broke(outage),
+            Ok(Err(outage)) => return self.broke(outage).await,
             Err(Ended::Cut(how)) => {
                 return Try::Refused(Refusal::Interrupted { how }, Ending::Abandoned);
             }
             Err(Ended::Over(refusal)) => return Try::Refused(refusal, Ending::TimedOut),
         };
+        if matches!(self.load, Load::UnderWay) {
+            self.call.gateway.model_loaded();
+        }
         self.load = Load::NotSeen;
         match first {
             First::Refused {
@@ -452,7 +456,8 @@ impl Dispatch {
     }
 
     /// The connection was not made, or ended before the answer it owed.
-    fn broke(&self, outage: Outage) -> Try {
+    async fn broke(&self, outage: Outage) -> Try {
+        let outage = self.call.gateway.explain(outage).await;
         let ending = match outage {
             Outage::Reset | Outage::Garbled | Outage::ProcessGone { .. } => Ending::Died(outage),
             Outage::NoneFound

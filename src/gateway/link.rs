@@ -88,13 +88,20 @@ impl Link {
     /// The window that is loaded for `model`, as corrected by what the server said of it.
     pub async fn window(&self, model: Option<&str>) -> WindowReading {
         let reading = self.read_window(model).await;
-        let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let learned = self
+            .learned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         match learned {
-            Some(Learned { model: named, tokens, read_as })
-                if named.as_deref() == model && read_as == Some(reading) =>
-            {
-                WindowReading::Loaded { tokens, source: WindowSource::Overflow }
-            }
+            Some(Learned {
+                model: named,
+                tokens,
+                read_as,
+            }) if named.as_deref() == model && read_as == Some(reading) => WindowReading::Loaded {
+                tokens,
+                source: WindowSource::Overflow,
+            },
             Some(_) | None => reading,
         }
     }

@@ -7,6 +7,7 @@ mod background;
 mod beside;
 mod control;
 pub mod link;
+mod process;
 mod readings;
 mod refused;
 mod reload;
@@ -32,6 +33,7 @@ use crate::upstream::{PORTS, discover};
 
 use beside::Reads;
 use link::Link;
+use process::Watched as WatchedProcess;
 use readings::Readings;
 use refused::Refused;
 
@@ -53,6 +55,7 @@ pub struct Gateway {
     link: RwLock<Option<Arc<Link>>>,
     generation: AtomicU64,
     readings: Readings,
+    watched: WatchedProcess,
     reasoning: Mutex<HashSet<String>>,
     notices: Mutex<Vec<Notice>>,
     addresses: RwLock<Vec<SocketAddr>>,
@@ -179,6 +182,11 @@ impl Gateway {
     fn was_down(&self) -> bool {
         self.owner
             .look(|desk, _, _| matches!(desk.health().state(), State::Down { .. }))
+    }
+
+    /// Between two readings of memory while somebody runs or waits.
+    fn reading_interval(&self) -> Duration {
+        self.settings().pressure.interval
     }
 
     /// Nobody runs, waits or settles.

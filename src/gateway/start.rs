@@ -29,7 +29,7 @@ use super::beside::Reads;
 use super::link::LinkError;
 use super::readings::Readings;
 use super::refused::Refused;
-use super::{Gateway, background, reload, rules, service};
+use super::{Gateway, WatchedProcess, background, process as life, reload, rules, service};
 
 /// What a gateway is made of.
 pub struct Options {
@@ -161,6 +161,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         reads: Reads::default(),
         refused: Refused::default(),
         readings: Readings::new(&settings.pressure),
+        watched: WatchedProcess::new(),
         loaded: RwLock::new(Arc::new(loaded)),
         settings: RwLock::new(Arc::clone(&settings)),
         link: RwLock::new(None),
@@ -197,6 +198,9 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     beside.spawn(background::carry_out(Arc::clone(&gateway), effects));
     beside.spawn(background::watch_memory(Arc::clone(&gateway)));
     beside.spawn(background::watch_process(Arc::clone(&gateway)));
+    beside.spawn(life::watch_life(Arc::clone(&gateway)));
+    #[cfg(target_os = "linux")]
+    beside.spawn(background::hear_stalls(Arc::clone(&gateway)));
     beside.spawn(reload::watch(Arc::clone(&gateway)));
     let ticking = gateway.owner.clone();
     beside.spawn(async move { ticking.run().await });

@@ -56,9 +56,15 @@ impl Gateway {
                 kind: identity.as_ref().map(|identity| identity.kind.to_string()),
                 model: identity.and_then(|identity| identity.models.into_iter().next()),
                 process: self.shown_process(),
+                last_death: self.shown_death(),
                 wants_key: self.owner.look(|desk, _, _| desk.health().wants_key()),
             };
-            shown.window = window(link.learned_window(), link.last_window(), link.upstream.known_kind(), &settings);
+            shown.window = window(
+                link.learned_window(),
+                link.last_window(),
+                link.upstream.known_kind(),
+                &settings,
+            );
         }
         shown
     }
@@ -211,14 +217,21 @@ fn window(
         Counting::Auto | Counting::Exact | Counting::Learned | Counting::Bytes => "bytes",
     };
     let reading = match learned {
-        Some(tokens) => Some(WindowReading::Loaded { tokens, source: WindowSource::Overflow }),
+        Some(tokens) => Some(WindowReading::Loaded {
+            tokens,
+            source: WindowSource::Overflow,
+        }),
         None => reading,
     };
     let (size, source) = match (settings.window.context, reading) {
         (crate::config::Context::Tokens(tokens), _) => (tokens, "config"),
-        (_, Some(WindowReading::Loaded { tokens, source: WindowSource::Overflow })) => {
-            (tokens, "learned")
-        }
+        (
+            _,
+            Some(WindowReading::Loaded {
+                tokens,
+                source: WindowSource::Overflow,
+            }),
+        ) => (tokens, "learned"),
         (_, Some(WindowReading::Loaded { tokens, .. })) => (tokens, "loaded"),
         (_, Some(WindowReading::NotLoaded | WindowReading::Unknown) | None) => {
             (settings.window.fallback, "assumed")

@@ -9,6 +9,7 @@
 
 mod advice;
 mod body;
+mod death;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use http::StatusCode;
 
 pub use advice::{Fault, Retry, Severity};
 pub use body::{in_stream_event, retry_after_seconds};
+pub use death::{Death, HowEnded, MemoryThen};
 
 /// Why a request was not answered, with everything its message needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,8 +174,8 @@ pub enum Outage {
     Garbled,
     /// The upstream's process vanished.
     ProcessGone {
-        /// Whether memory was short at that moment.
-        memory_short: bool,
+        /// How, and how memory was at that moment.
+        death: Death,
     },
     /// A dispatched request got no answer in time.
     Silent,
