@@ -8,6 +8,7 @@
 
 // The shared words.
 pub mod clock;
+pub mod power;
 #[cfg(target_os = "linux")]
 pub mod kernel;
 pub mod config;

@@ -55,6 +55,7 @@ pub(super) async fn carry_out(gateway: Arc<Gateway>, mut effects: mpsc::Unbounde
 
 async fn probe(gateway: Arc<Gateway>) {
     gateway.read_memory();
+    gateway.see_power();
     let before = gateway.link();
     let report = match &before {
         None => search(&gateway).await,
@@ -163,7 +164,7 @@ pub(super) async fn watch_memory(gateway: Arc<Gateway>) {
         let idle = async { while !gateway.is_idle() && changes.changed().await.is_ok() {} };
         let _ = tokio::time::timeout(interval, idle).await;
         if gateway.is_idle() {
-            gateway.read_memory();
+            gateway.look_around().await;
             gateway.leave_cards();
         }
     }

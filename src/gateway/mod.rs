@@ -12,6 +12,7 @@ mod readings;
 mod refused;
 mod reload;
 mod service;
+mod sleep;
 mod start;
 mod status;
 
@@ -56,6 +57,7 @@ pub struct Gateway {
     generation: AtomicU64,
     readings: Readings,
     watched: WatchedProcess,
+    battery: sleep::Battery,
     reasoning: Mutex<HashSet<String>>,
     notices: Mutex<Vec<Notice>>,
     addresses: RwLock<Vec<SocketAddr>>,
@@ -186,7 +188,13 @@ impl Gateway {
 
     /// Between two readings of memory while somebody runs or waits.
     fn reading_interval(&self) -> Duration {
-        self.settings().pressure.interval
+        self.pace().of(self.settings().pressure.interval)
+    }
+
+    /// A request is with the upstream.
+    #[cfg(target_os = "linux")]
+    fn is_answering(&self) -> bool {
+        self.owner.look(|desk, _, _| desk.slots().running() > 0)
     }
 
     /// Nobody runs, waits or settles.
@@ -255,7 +263,7 @@ impl Drop for Watcher {
 }
 
 /// The desk's rules, from the settings.
-fn rules(settings: &Settings) -> Rules {
+fn rules(settings: &Settings, pace: sleep::Pace) -> Rules {
     Rules {
         slots: settings.upstream.slots.max(1),
         max_waiting: settings.queue.max_waiting,
@@ -264,7 +272,7 @@ fn rules(settings: &Settings) -> Rules {
         max_wait_whole: settings.queue.max_wait_whole,
         full_status: settings.queue.full_status,
         fresh: settings.health.fresh,
-        idle_interval: settings.health.idle_interval,
+        idle_interval: pace.of(settings.health.idle_interval),
         backoff: Backoff {
             base: settings.health.cooldown,
             max: settings.health.cooldown_max,

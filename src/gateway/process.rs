@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::desk::Event;
-use crate::pressure::Level;
+use crate::pressure::{Forecast, Level, TokenCost};
 use crate::record::snapshot;
 use crate::refusal::{Death, HowEnded, MemoryThen, Outage};
 use crate::upstream::process::{self, Found, Kills, Process};
@@ -39,6 +39,8 @@ struct Life {
     kills: Kills,
     /// Its end, until another takes its place.
     death: Option<Death>,
+    /// What a token costs it.
+    cost: TokenCost,
     /// The last end, for the status.
     shown: Option<snapshot::Death>,
 }
@@ -84,6 +86,9 @@ impl Gateway {
             life.death = None;
         }
         life.process.clone_from(&process);
+        if !same {
+            life.cost.forget();
+        }
         drop(life);
         if !same {
             self.readings.follow(pid);
@@ -106,9 +111,32 @@ impl Gateway {
         let kills = Kills::around(now.pid);
         let mut life = lock(&self.watched.life);
         if life.process.as_ref().is_some_and(|it| it.pid == now.pid) {
+            if let Some(own) = now.own {
+                life.cost.see(own);
+            }
             life.process = Some(now);
             life.kills = kills;
         }
+    }
+
+    /// Notes tokens that the model read or wrote.
+    pub(crate) fn note_tokens(&self, tokens: u64) {
+        lock(&self.watched.life).cost.used(tokens);
+    }
+
+    /// Whether so many more tokens fit into the RAM that is left.
+    pub(crate) fn forecast(&self, tokens: u64) -> Option<Forecast> {
+        let (_, left) = self.readings.last();
+        let forecast = lock(&self.watched.life).cost.forecast(tokens, left);
+        if let Some(Forecast { needed, left, .. }) = forecast {
+            tracing::info!(
+                tokens,
+                needed,
+                left,
+                "a chat may not fit beside what is left"
+            );
+        }
+        forecast
     }
 
     /// The ids of the model server's processes.

@@ -58,7 +58,9 @@ fn reload(gateway: &Gateway) {
         .settings
         .write()
         .unwrap_or_else(PoisonError::into_inner) = Arc::clone(&settings);
-    gateway.owner.feed(Event::Rules(Box::new(rules(&settings))));
+    gateway
+        .owner
+        .feed(Event::Rules(Box::new(rules(&settings, gateway.pace()))));
     if settings.pressure != before.settings.pressure {
         gateway.readings.rejudge(&settings.pressure);
     }
@@ -71,5 +73,6 @@ fn reload(gateway: &Gateway) {
             Err(error) => tracing::error!(%error, "cannot link to the configured upstream"),
         }
     }
+    gateway.see_power();
     tracing::info!("the configuration was reloaded");
 }

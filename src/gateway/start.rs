@@ -29,6 +29,7 @@ use super::beside::Reads;
 use super::link::LinkError;
 use super::readings::Readings;
 use super::refused::Refused;
+use super::sleep::{self, Battery, Pace};
 use super::{Gateway, WatchedProcess, background, process as life, reload, rules, service};
 
 /// What a gateway is made of.
@@ -149,7 +150,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         None
     });
     let settings = Arc::new(loaded.settings.clone());
-    let (owner, effects) = Owner::new(rules(&settings), pause, Clock::start());
+    let (owner, effects) = Owner::new(rules(&settings, Pace::Usual), pause, Clock::start());
     let recorder = if settings.log.record {
         Recorder::in_directory(state.path())
     } else {
@@ -162,6 +163,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         refused: Refused::default(),
         readings: Readings::new(&settings.pressure),
         watched: WatchedProcess::new(),
+        battery: Battery::default(),
         loaded: RwLock::new(Arc::new(loaded)),
         settings: RwLock::new(Arc::clone(&settings)),
         link: RwLock::new(None),
@@ -202,6 +204,9 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     #[cfg(target_os = "linux")]
     beside.spawn(background::hear_stalls(Arc::clone(&gateway)));
     beside.spawn(reload::watch(Arc::clone(&gateway)));
+    beside.spawn(sleep::watch(Arc::clone(&gateway)));
+    #[cfg(target_os = "linux")]
+    beside.spawn(sleep::keep_awake(Arc::clone(&gateway)));
     let ticking = gateway.owner.clone();
     beside.spawn(async move { ticking.run().await });
     Ok(Running {

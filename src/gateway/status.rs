@@ -199,6 +199,7 @@ fn plan(desk: &Desk, ladder: bool, settings: &crate::config::Settings) -> snapsh
         ceiling: degrade::ceiling(plan.rung, preset, None),
         reason: plan.cause.map(|why| match why {
             Cause::Waiting => "waiting".to_owned(),
+            Cause::Forecast => "forecast".to_owned(),
             Cause::Pressure => cause.unwrap_or("pressure").to_owned(),
         }),
     }

@@ -13,6 +13,7 @@ mod judge;
 mod ram;
 pub mod stall;
 pub mod vram;
+pub mod forecast;
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -21,6 +22,7 @@ mod cgroup_tests;
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
 
+pub use forecast::{Forecast, TokenCost};
 pub use judge::{Judge, Threshold, Thresholds, Verdict};
 pub use ram::{RamReader, Swap};
 pub use sample::{Sample, Shortage, Stall};

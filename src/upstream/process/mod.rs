@@ -31,6 +31,8 @@ pub struct Process {
     pub executable: Option<PathBuf>,
     /// Bytes of it and its children in memory.
     pub resident: Option<u64>,
+    /// Of these, what is no file's: a server's own working memory; where the system tells.
+    pub own: Option<u64>,
     /// When it was started, in seconds of Unix time.
     pub started: Option<u64>,
     /// Tells it from another process of the same id.
@@ -50,6 +52,8 @@ pub struct Child {
     pub name: String,
     /// Bytes of it in memory.
     pub resident: Option<u64>,
+    /// Of these, what is no file's.
+    pub own: Option<u64>,
 }
 
 /// How a process was found.
@@ -67,6 +71,7 @@ pub enum Found {
 /// What the system says of a process right now.
 struct Now {
     resident: Option<u64>,
+    own: Option<u64>,
     started: Option<u64>,
     birth: Option<u64>,
     executable: Option<PathBuf>,
@@ -136,13 +141,22 @@ fn listening(is_meant: impl Fn(&SocketAddr) -> bool) -> Option<Listener> {
 fn described(pid: u32, name: String, found: Found) -> Option<Process> {
     let now = now(pid)?;
     let children = children(pid);
-    let below = children.iter().filter_map(|child| child.resident);
-    let resident = now.resident.map(|own| below.fold(own, u64::saturating_add));
+    let with = |first: Option<u64>, of: fn(&Child) -> Option<u64>| {
+        Some(
+            children
+                .iter()
+                .filter_map(of)
+                .fold(first?, u64::saturating_add),
+        )
+    };
+    let resident = with(now.resident, |child| child.resident);
+    let own = with(now.own, |child| child.own);
     Some(Process {
         pid,
         name,
         executable: now.executable,
         resident,
+        own,
         started: now.started,
         birth: now.birth,
         children,
@@ -159,8 +173,10 @@ fn now(pid: u32) -> Option<Now> {
     }
     // Linux counts a hundred of these a second, whatever the machine.
     let started = proc.machine_started();
+    let status = proc.status(pid);
     Some(Now {
-        resident: proc.status(pid).map(|(resident, _)| resident),
+        resident: status.map(|status| status.resident),
+        own: status.and_then(|status| status.own),
         started: started.map(|at| at + stat.birth / 100),
         birth: Some(stat.birth),
         executable: proc.executable(pid),
@@ -174,11 +190,12 @@ fn children(pid: u32) -> Vec<Child> {
     members
         .filter_map(|pid| {
             let stat = proc.stat(pid)?;
-            let resident = proc.status(pid).map(|(resident, _)| resident);
+            let status = proc.status(pid);
             (stat.life == proc::Life::Runs).then_some(Child {
                 pid,
                 name: stat.name,
-                resident,
+                resident: status.map(|status| status.resident),
+                own: status.and_then(|status| status.own),
             })
         })
         .collect()
@@ -216,6 +233,7 @@ mod portable {
         let process = system.process(pid)?;
         Some(Now {
             resident: Some(process.memory()),
+            own: None,
             started: Some(process.start_time()),
             birth: Some(process.start_time()),
             executable: process.exe().map(ToOwned::to_owned),
@@ -245,6 +263,7 @@ mod portable {
                         pid: child.as_u32(),
                         name: process.name().to_string_lossy().into_owned(),
                         resident: Some(process.memory()),
+                        own: None,
                     });
                 }
             }

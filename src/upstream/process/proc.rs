@@ -29,6 +29,17 @@ pub(super) struct Stat {
     pub(super) birth: u64,
 }
 
+/// What a process holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Status {
+    /// Bytes in memory.
+    pub(super) resident: u64,
+    /// Of these, what is no file's: not the model's weights where they are mapped.
+    pub(super) own: Option<u64>,
+    /// The user's number.
+    pub(super) user: u32,
+}
+
 /// Whether a process still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
@@ -76,15 +87,19 @@ impl Proc {
         })
     }
 
-    /// Bytes in memory, and the user.
-    pub(super) fn status(&self, pid: u32) -> Option<(u64, u32)> {
+    /// What it holds, and whose it is.
+    pub(super) fn status(&self, pid: u32) -> Option<Status> {
         let text = self.read(&format!("{pid}/status"))?;
         let member = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name))?;
             line.split_whitespace().next()?.parse::<u64>().ok()
         };
-        let resident = member("VmRSS:").unwrap_or(0).saturating_mul(1024);
-        Some((resident, u32::try_from(member("Uid:")?).ok()?))
+        let bytes = |name: &str| Some(member(name)?.saturating_mul(1024));
+        Some(Status {
+            resident: bytes("VmRSS:").unwrap_or(0),
+            own: bytes("RssAnon:"),
+            user: u32::try_from(member("Uid:")?).ok()?,
+        })
     }
 
     /// The program's file.
@@ -159,7 +174,7 @@ impl Proc {
             .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
             .filter_map(|pid| self.stat(pid))
             .filter(|stat| stat.life == Life::Runs && names.contains(&stat.name.as_str()))
-            .filter(|stat| self.status(stat.pid).is_some_and(|(_, of)| of == user))
+            .filter(|stat| self.status(stat.pid).is_some_and(|it| it.user == user))
             .min_by_key(|stat| stat.birth)
     }
 }
@@ -237,7 +252,14 @@ mod tests {
         assert_eq!(proc.listener_user(8080), None, "connected, not listening");
         assert_eq!(proc.by_name(998, &["ollama"]).unwrap().pid, 20);
         assert_eq!(proc.by_name(998, &["llama-server"]), None);
-        assert_eq!(proc.status(20), Some((1 << 20, 998)));
-        assert_eq!(proc.status(21), Some((0, 0)), "a kernel that hides memory");
+        let status = |resident, user| {
+            Some(Status {
+                resident,
+                own: None,
+                user,
+            })
+        };
+        assert_eq!(proc.status(20), status(1 << 20, 998));
+        assert_eq!(proc.status(21), status(0, 0), "a kernel that hides memory");
     }
 }

@@ -39,6 +39,7 @@ fn process(pid: u32) -> Process {
         name: "gone".to_owned(),
         executable: None,
         resident: None,
+        own: None,
         started: None,
         birth: None,
         children: Vec::new(),
