@@ -12,6 +12,7 @@ pub mod power;
 #[cfg(target_os = "linux")]
 pub mod kernel;
 pub mod config;
+mod fault;
 pub mod refusal;
 pub mod state;
 

@@ -12,6 +12,9 @@ use rand::{Rng, SeedableRng};
 use super::tests::rules;
 use super::*;
 use crate::health::State;
+use crate::pause::Running;
+use crate::queue::Delivery;
+use crate::refusal::Outage;
 
 const EVENTS: usize = 1_000_000;
 

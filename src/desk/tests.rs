@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::health::Stretch;
+use crate::pause::Running;
+use crate::queue::Delivery;
+use crate::refusal::{Cut, Outage};
 
 pub(super) fn rules() -> Rules {
     Rules {

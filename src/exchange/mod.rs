@@ -5,9 +5,12 @@
 //! ending. Not here: the stages' own rules, and the routes that take no slot.
 
 mod account;
-mod dispatch;
 mod fit;
+mod dispatch;
+mod preload;
 mod patience;
+mod first;
+mod judge;
 mod told;
 
 use std::future::Future;
@@ -19,8 +22,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tokio::time::Instant;
 
+use crate::accept::room::Share;
 use crate::chat::Chat;
 use crate::desk::{Arrival, Ending};
+use crate::fault;
 use crate::gateway::Gateway;
 use crate::queue::{Delivery, RequestId};
 use crate::record::meter::Meter;
@@ -29,6 +34,9 @@ use crate::refusal::{Refusal, UpstreamError};
 use crate::relay::commit::{Committed, Promised};
 use crate::relay::stream::StreamRelay;
 use crate::relay::{ResponseBody, boxed, whole::WholeBody};
+
+/// The route of chats.
+pub const PATH: &str = "/v1/chat/completions";
 
 pub use account::Account;
 pub(crate) use account::ms;
@@ -75,14 +83,18 @@ pub(crate) enum Answer {
 
 type Work = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send>>;
 
-/// Serves one chat.
+/// Serves one chat, whose body has its `share` of the room until the line counts it.
 ///
 /// # Errors
 /// The refusal; its outcome has been recorded.
 ///
 /// # Cancel safety
 /// Dropping the future (or the answer's body) ends the request as "left".
-pub async fn chat(call: Call, body: Bytes) -> Result<Response<ResponseBody>, Refusal> {
+pub async fn chat(
+    call: Call,
+    body: Bytes,
+    share: Share,
+) -> Result<Response<ResponseBody>, Refusal> {
     let settings = call.gateway.settings();
     let commit_after = settings.relay.commit_after;
     let arrived = call.arrived;
@@ -95,7 +107,7 @@ pub async fn chat(call: Call, body: Bytes) -> Result<Response<ResponseBody>, Ref
         }
     };
     let streams = chat.is_stream();
-    let mut work: Work = Box::pin(work(call, chat));
+    let mut work: Work = Box::pin(work(call, chat, share));
     match commit_after.filter(|_| streams) {
         None => work.await.map(respond),
         Some(after) => match tokio::time::timeout_at(arrived + after, &mut work).await {
@@ -117,7 +129,7 @@ fn not_empty(chat: Chat) -> Result<Chat, Refusal> {
 }
 
 /// Waits for the turn, then dispatches.
-async fn work(call: Call, chat: Chat) -> Result<Answer, Refusal> {
+async fn work(call: Call, chat: Chat, share: Share) -> Result<Answer, Refusal> {
     let gateway = Arc::clone(&call.gateway);
     let mut open = open(&call, Lane::Slot);
     open.model = chat.model().map(str::to_owned);
@@ -147,7 +159,10 @@ async fn work(call: Call, chat: Chat) -> Result<Answer, Refusal> {
         },
         print: print_of(chat.raw()),
     };
-    let lease = match gateway.owner.arrive(arrival, meter).turn().await {
+    let place = gateway.owner.arrive(arrival, meter);
+    drop(share);
+    fault::at(fault::Stage::Queue);
+    let lease = match place.turn().await {
         Ok(lease) => lease,
         Err(refusal) => {
             account.refuse(&refusal, Ending::Unsent);

@@ -46,7 +46,7 @@ pub(super) async fn carry_out(gateway: Arc<Gateway>, mut effects: mpsc::Unbounde
                 Some(Effect::Settle { id }) => {
                     tasks.spawn(settle(Arc::clone(&gateway), id));
                 }
-                Some(Effect::KeepPause(pause)) => gateway.keep_pause(pause),
+                Some(Effect::KeepPause) => gateway.keep_pause(),
             },
             Some(_) = tasks.join_next() => {}
         }
@@ -93,9 +93,11 @@ async fn look(gateway: &Arc<Gateway>, link: &Link) -> ProbeReport {
     let limit = gateway.settings().health.timeout;
     match link.upstream.probe(limit).await {
         Probe::Alive { access, models } => {
-            // Learned again after an outage: another server may be there now.
-            if link.upstream.known_kind().is_none() || gateway.was_down() {
+            // After an outage another server may be there, or the same one with another model.
+            if gateway.was_down() {
                 link.forget_window();
+            }
+            if link.upstream.known_kind().is_none() || gateway.is_another_process(link).await {
                 link.upstream.learn().await;
             }
             if let Some(models) = models {

@@ -29,7 +29,7 @@ use crate::upstream::UnloadError;
 
 use super::readings::Freed;
 use super::service::Passed;
-use super::{Gateway, Watcher};
+use super::{Gateway, Watcher, body};
 
 /// Between two events: a panel needs no more than four pictures a second.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(250);
@@ -71,7 +71,7 @@ pub(super) async fn own(
         }
         Own::Pause => pause(&gateway, passed).await,
         Own::Resume => {
-            gateway.owner.feed(Event::Resumed);
+            gateway.resume();
             Ok(json(StatusCode::OK, &gateway.snapshot()))
         }
         Own::Check => check(&gateway).await,
@@ -82,7 +82,8 @@ pub(super) async fn own(
 
 async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<ResponseBody>, Refusal> {
     let turn = crate::accept::turn::Turn::new();
-    let body = super::service::read_body(passed.body, &passed.settings, &turn).await?;
+    let received = body::receive(gateway, passed.body, &passed.settings, &turn).await?;
+    let body = received.bytes;
     let wish = if body.is_empty() {
         PauseWish::default()
     } else {
@@ -109,12 +110,8 @@ async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<Respon
     } else {
         Running::Finish
     };
-    gateway.owner.feed(Event::Paused {
-        pause: Pause {
-            until_ms: wish.until_ms,
-        },
-        running,
-    });
+    let until_ms = wish.until_ms;
+    gateway.pause(Pause { until_ms }, running);
     let unloaded = if wish.unload {
         Some(free(gateway).await)
     } else {

@@ -132,7 +132,7 @@ impl Link {
         }
         let reading = self.upstream.window(model).await;
         *self.window.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((Instant::now(), reading.clone()));
+            Some((Instant::now(), reading));
         reading
     }
 
@@ -142,7 +142,7 @@ impl Link {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .as_ref()
-            .map(|(_, r)| r.clone())
+            .map(|(_, r)| *r)
     }
 
     /// Forgets the window: the server died, was replaced, or said that it is another.
@@ -156,7 +156,7 @@ impl Link {
         cached
             .as_ref()
             .filter(|(at, _)| at.elapsed() < WINDOW_FOR)
-            .map(|(_, r)| r.clone())
+            .map(|(_, r)| *r)
     }
 }
 

@@ -5,7 +5,9 @@
 
 mod background;
 mod beside;
+mod body;
 mod control;
+mod doors;
 pub mod link;
 mod process;
 mod readings;
@@ -22,17 +24,20 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use crate::accept::room::Room;
 use crate::config::{BaseUrl, Loaded, Settings};
 use crate::desk::{Event, Owner, Rules, Watched};
 use crate::health::{Backoff, State, Stretch};
-use crate::pause::Pause;
+use crate::pause::{self, Pause};
 use crate::queue::RequestId;
 use crate::record::Recorder;
+use crate::record::log::Log;
 use crate::record::snapshot::Notice;
-use crate::state::{ControlToken, StateDir};
+use crate::state::{ControlToken, Lock, StateDir, StateError};
 use crate::upstream::{PORTS, discover};
 
 use beside::Reads;
+use doors::Doors;
 use link::Link;
 use process::Watched as WatchedProcess;
 use readings::Readings;
@@ -51,6 +56,7 @@ pub struct Gateway {
     pub recorder: Recorder,
     pub(crate) reads: Reads,
     pub(crate) refused: Refused,
+    room: Room,
     loaded: RwLock<Arc<Loaded>>,
     settings: RwLock<Arc<Settings>>,
     link: RwLock<Option<Arc<Link>>>,
@@ -60,7 +66,11 @@ pub struct Gateway {
     battery: sleep::Battery,
     reasoning: Mutex<HashSet<String>>,
     notices: Mutex<Vec<Notice>>,
-    addresses: RwLock<Vec<SocketAddr>>,
+    doors: Doors,
+    lock: Mutex<Option<Lock>>,
+    /// Where the built-in demo is, when it is served: no configuration moves away from it.
+    demo_root: Option<BaseUrl>,
+    log: Option<Log>,
     token: ControlToken,
     state: StateDir,
     next_id: AtomicU64,
@@ -91,10 +101,7 @@ impl Gateway {
 
     /// The addresses served on.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.addresses
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.doors.addresses()
     }
 
     /// A name for a new request.
@@ -165,9 +172,36 @@ impl Gateway {
         Watcher(Arc::clone(self))
     }
 
-    fn keep_pause(&self, pause: Option<Pause>) {
+    /// Pauses inference; when it returns, a restart keeps the pause.
+    pub fn pause(&self, pause: Pause, running: pause::Running) {
+        self.owner.feed(Event::Paused { pause, running });
+        self.keep_pause();
+    }
+
+    /// Resumes inference; when it returns, a restart keeps it so.
+    pub fn resume(&self) {
+        self.owner.feed(Event::Resumed);
+        self.keep_pause();
+    }
+
+    /// Writes down the pause in force, whatever was asked for meanwhile.
+    fn keep_pause(&self) {
+        let pause = self.owner.look(|desk, _, _| desk.pause());
         if let Err(error) = self.state.keep_pause(pause) {
             tracing::warn!(%error, "the pause will not survive a restart");
+        }
+    }
+
+    /// Names the addresses served on where the command line looks for them.
+    fn publish(&self) -> Result<(), StateError> {
+        let urls = self
+            .addresses()
+            .iter()
+            .map(|address| format!("http://{address}"))
+            .collect();
+        match &mut *lock(&self.lock) {
+            Some(lock) => lock.publish(urls),
+            None => Ok(()),
         }
     }
 
@@ -206,7 +240,11 @@ impl Gateway {
     /// Links to the configured server, or to none while `auto` has to find one.
     fn relink(&self, settings: &Settings) -> Result<(), link::LinkError> {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        let link = match &settings.upstream.base_url {
+        let base_url = self
+            .demo_root
+            .as_ref()
+            .unwrap_or(&settings.upstream.base_url);
+        let link = match base_url {
             BaseUrl::Auto => None,
             BaseUrl::At(root) => Some(Link::to(root.clone(), settings, generation)?),
         };

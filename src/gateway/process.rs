@@ -72,6 +72,17 @@ impl Gateway {
         self.note_process(now);
     }
 
+    /// Whether, after an outage, another process listens than before it.
+    pub(super) async fn is_another_process(&self, link: &Link) -> bool {
+        if !self.was_down() {
+            return false;
+        }
+        let id = |process: &Process| (process.pid, process.birth);
+        let before = lock(&self.watched.life).process.as_ref().map(id);
+        self.refresh_process(link).await;
+        before != lock(&self.watched.life).process.as_ref().map(id)
+    }
+
     /// Takes another process, or none, for the upstream's.
     pub(super) fn note_process(&self, process: Option<Process>) {
         let pid = process.as_ref().map(|process| process.pid);

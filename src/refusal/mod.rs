@@ -16,7 +16,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 pub use advice::{Fault, Retry, Severity};
-pub use body::{in_stream_event, retry_after_seconds};
+pub use body::{Dialect, in_stream_event, retry_after_seconds};
 pub use death::{Death, HowEnded, MemoryThen};
 
 /// Why a request was not answered, with everything its message needs.
@@ -108,8 +108,11 @@ pub enum Refusal {
         /// The member at fault.
         param: Option<&'static str>,
     },
-    /// A key is required and was missing or wrong.
-    Unauthorized,
+    /// A credential is required and was missing or wrong.
+    Unauthorized {
+        /// Which.
+        wanted: Wanted,
+    },
     /// The Host header names a host this gateway does not answer for.
     ForbiddenHost {
         /// The host as sent, shortened.
@@ -194,6 +197,15 @@ pub enum Clock {
     Total,
 }
 
+/// Which credential was missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// One of the gateway's own keys.
+    Key,
+    /// The control token of this run.
+    Token,
+}
+
 /// How a stream was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
@@ -203,6 +215,8 @@ pub enum Cut {
     NoFinish,
     /// A person stopped it.
     Cancelled,
+    /// A person took it out of the line: nothing had come yet.
+    Unbegun,
     /// The gateway is shutting down.
     ShuttingDown,
 }
@@ -220,6 +234,8 @@ pub enum Part {
     Uri,
     /// All bodies that wait together.
     QueuedBytes,
+    /// All large bodies that are being received together.
+    Uploads,
 }
 
 /// The status of a full line, by `queue.full_status`.

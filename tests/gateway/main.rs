@@ -5,7 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "a test fails by panicking and says why"
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, says why, and waits by the real clock"
 )]
 
 mod support;
@@ -16,12 +17,17 @@ mod harness;
 // The contract.
 mod access;
 mod article;
+mod browser;
 mod config;
 mod content;
+mod framing;
 mod health;
+mod limits;
 mod line;
 mod live;
 mod memory;
+mod pages;
+mod panics;
 mod pause;
 mod refusals;
 mod slot;

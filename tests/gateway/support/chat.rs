@@ -46,13 +46,3 @@ pub(crate) fn history(turns: usize, size: usize) -> Vec<Value> {
     messages.push(message("user", "And what is the last word?"));
     messages
 }
-
-/// The contents of the messages of a body, in order.
-pub(crate) fn contents(body: &Value) -> Vec<String> {
-    body["messages"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|message| message["content"].as_str().unwrap_or_default().to_owned())
-        .collect()
-}

@@ -22,6 +22,8 @@ pub(crate) struct Setup {
     toml: String,
     env: Vec<(String, String)>,
     args: Vec<String>,
+    listen: String,
+    limits: String,
     home: TempDir,
 }
 
@@ -37,8 +39,16 @@ impl Setup {
             toml: String::new(),
             env: Vec::new(),
             args: Vec::new(),
+            limits: String::new(),
+            listen: "127.0.0.1:0".to_owned(),
             home: tempfile::tempdir().expect("a temporary directory can be made"),
         }
+    }
+
+    /// Serves on this address instead of a free loopback port.
+    pub(crate) fn listen(mut self, address: &str) -> Self {
+        address.clone_into(&mut self.listen);
+        self
     }
 
     /// Adds lines to the configuration file; members as dotted keys (`queue.max_waiting = 1`).
@@ -55,6 +65,18 @@ impl Setup {
 
     pub(crate) fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
+        self
+    }
+
+    /// With so many open files allowed (`ulimit -n`).
+    pub(crate) fn descriptors(mut self, count: u32) -> Self {
+        self.limits.push_str(&format!("ulimit -n {count}; "));
+        self
+    }
+
+    /// Under this file mode mask.
+    pub(crate) fn umask(mut self, mask: &str) -> Self {
+        self.limits.push_str(&format!("umask {mask}; "));
         self
     }
 
@@ -77,7 +99,7 @@ impl Setup {
     pub(crate) fn start_refused(self) -> Output {
         std::fs::write(self.config_path(), &self.toml).expect("the configuration can be written");
         let mut child = self
-            .serve("127.0.0.1:0")
+            .serve()
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -93,10 +115,15 @@ impl Setup {
         child.wait_with_output().expect("its output can be read")
     }
 
-    fn serve(&self, listen: &str) -> Command {
+    fn serve(&self) -> Command {
         let mut command = self.command();
+        command.arg("serve");
+        // Without a flag the file decides, also while it runs.
+        if !self.listen.is_empty() {
+            command.args(["--listen", &self.listen]);
+        }
         command
-            .args(["serve", "--listen", listen, "--config"])
+            .arg("--config")
             .arg(self.config_path())
             .arg("--state")
             .arg(self.state())
@@ -107,7 +134,13 @@ impl Setup {
     /// The binary with an environment of its own: nothing of the caller's leaks in.
     fn command(&self) -> Command {
         let home = self.home.path();
-        let mut command = Command::new(BINARY);
+        let mut command = if self.limits.is_empty() {
+            Command::new(BINARY)
+        } else {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("{}exec \"$0\" \"$@\"", self.limits), BINARY]);
+            command
+        };
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -137,12 +170,8 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     fn spawn(setup: Setup) -> Self {
-        Self::spawn_on(setup, "127.0.0.1:0")
-    }
-
-    fn spawn_on(setup: Setup, listen: &str) -> Self {
         let mut child = setup
-            .serve(listen)
+            .serve()
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -189,9 +218,13 @@ impl Gateway {
         self.setup.home.path()
     }
 
-    /// Everything it has said on standard output and standard error.
+    /// Everything it has said on standard output, on standard error and in its log file.
     pub(crate) fn said(&self) -> String {
-        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
+        let mut said = String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned();
+        if let Ok(log) = std::fs::read(self.state_path().join("oneslot.log")) {
+            said.push_str(&String::from_utf8_lossy(&log));
+        }
+        said
     }
 
     /// The process id.
@@ -397,15 +430,9 @@ impl Gateway {
     /// Starts a gateway that has ended again, with the same configuration and state.
     pub(crate) fn start_again(mut self) -> Self {
         let listen = self.address.to_string();
-        let bare = Setup {
-            toml: String::new(),
-            env: Vec::new(),
-            args: Vec::new(),
-            home: tempfile::tempdir().expect("a temporary directory can be made"),
-        };
-        let setup = std::mem::replace(&mut self.setup, bare);
+        let setup = std::mem::replace(&mut self.setup, Setup::bare());
         drop(self);
-        Self::spawn_on(setup, &listen)
+        Self::spawn(setup.listen(&listen))
     }
 
     // What every test ends with.

@@ -34,6 +34,20 @@ const CURL: Tool = Tool {
     packages: &["curl", "ca-certificates"],
 };
 
+const CHROMIUM: Tool = Tool {
+    name: "Chromium",
+    proof: (BROWSERS[0], &["--version"]),
+    packages: &["chromium"],
+};
+
+/// Names of the browser, Debian's first; Chrome is as good.
+const BROWSERS: [&str; 4] = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+];
+
 /// npm is a script on Windows, and only its full name starts there.
 pub(super) const NPM_PROGRAM: &str = if cfg!(windows) { "npm.cmd" } else { "npm" };
 
@@ -83,6 +97,20 @@ pub(super) fn bring(tools: &[Tool]) -> Result<(), Fault> {
         Ok(())
     } else {
         Err(missing(&absent, &packages))
+    }
+}
+
+/// The browser that is there, or Debian's.
+///
+/// # Errors
+/// As [`bring`].
+pub(super) fn browser() -> Result<&'static str, Fault> {
+    let there = BROWSERS
+        .into_iter()
+        .find(|name| call::answers(name, &["--version"]));
+    match there {
+        Some(name) => Ok(name),
+        None => bring(&[CHROMIUM]).map(|()| BROWSERS[0]),
     }
 }
 
