@@ -25,11 +25,14 @@ mod health;
 mod limits;
 mod line;
 mod live;
+
 mod memory;
+mod memory_live;
 mod pages;
 mod panics;
 mod pause;
 mod refusals;
+mod sleep;
 mod slot;
 mod stream;
 mod window;
