@@ -9,6 +9,7 @@
 // The shared words.
 pub mod clock;
 pub mod config;
+mod fault;
 pub mod refusal;
 pub mod state;
 

@@ -11,7 +11,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Wanted};
 
 /// One named key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,9 @@ pub fn authorize<'a>(
     let plain = headers.get_all(X_API_KEY).iter().map(HeaderValue::as_bytes);
     let holder = bearer.chain(plain).find_map(|shown| holder(shown, keys));
     match (holder, demand) {
-        (None, Demand::Required) => Err(Refusal::Unauthorized),
+        (None, Demand::Required) => Err(Refusal::Unauthorized {
+            wanted: Wanted::Key,
+        }),
         (holder, _) => Ok(holder),
     }
 }
@@ -151,13 +153,31 @@ mod tests {
         for (header, value) in cases {
             let headers = shows(header, value);
             let judged = authorize(&headers, &keys, Demand::Required);
-            assert_eq!(judged, Err(Refusal::Unauthorized), "{header}: {value}");
+            assert_eq!(
+                judged,
+                Err(Refusal::Unauthorized {
+                    wanted: Wanted::Key
+                }),
+                "{header}: {value}"
+            );
             assert_eq!(authorize(&headers, &keys, Demand::Optional), Ok(None));
         }
         let none = authorize(&HeaderMap::new(), &keys, Demand::Required);
-        assert_eq!(none, Err(Refusal::Unauthorized), "no key at all");
+        assert_eq!(
+            none,
+            Err(Refusal::Unauthorized {
+                wanted: Wanted::Key
+            }),
+            "no key at all"
+        );
         let no_keys = authorize(&shows("x-api-key", "a"), &[], Demand::Required);
-        assert_eq!(no_keys, Err(Refusal::Unauthorized), "no keys open nothing");
+        assert_eq!(
+            no_keys,
+            Err(Refusal::Unauthorized {
+                wanted: Wanted::Key
+            }),
+            "no keys open nothing"
+        );
     }
 
     #[test]

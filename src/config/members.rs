@@ -71,7 +71,7 @@ const TIB: u64 = 1 << 40;
 /// Every member, in the order of the file.
 pub static MEMBERS: &[Member] = members! {
     "preset", Kind::Word(&["balanced", "strict"]), None, preset,
-        "The starting point of all other members. strict is the article's behaviour: ceilings of 256, 128 and 64 tokens, one token per character, refusals by that count, and window.fallback acted on where no window is known. A member set by hand wins over it.";
+        "The starting point of all other members. strict keeps to fixed numbers: ceilings of 256, 128 and 64 tokens, one token per character, refusals by that count, and window.fallback acted on where no window is known. A member set by hand wins over it.";
     "listen", Kind::Addresses, None, listen,
         "Where the gateway serves. Both loopback families, since localhost may mean either; a machine without IPv6 serves on IPv4 alone. Port 0 picks a free one. Anything beyond loopback needs access.require_key and a key.";
 
@@ -179,6 +179,8 @@ pub static MEMBERS: &[Member] = members! {
         "Whether models that a local server runs elsewhere are refused.";
     "access.max_body_bytes", Kind::Whole(1024, TIB), Bytes, access.max_body_bytes,
         "Bytes of one request body. Room for a few large images.";
+    "access.max_upload_bytes", Kind::Whole(1_048_576, TIB), Bytes, access.max_upload_bytes,
+        "Bytes of all bodies over 1 MiB that are being received together; more wait their turn to be read. Four bodies of the largest size, so that many uploads at once cannot fill the memory a model needs. Counts from the next start.";
     "access.max_connections", Kind::Whole(1, 65_536), Connections, access.max_connections,
         "Connections held at once; more wait before they are accepted.";
 

@@ -94,6 +94,7 @@ impl Settings {
                 allow_admin: false,
                 block_remote_models: false,
                 max_body_bytes: 64 * MIB,
+                max_upload_bytes: 256 * MIB,
                 max_connections: 256,
             },
             log: Log {

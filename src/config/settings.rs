@@ -228,6 +228,8 @@ pub struct Access {
     pub block_remote_models: bool,
     /// Bytes of one request body.
     pub max_body_bytes: u64,
+    /// Bytes of all large bodies that are being received together.
+    pub max_upload_bytes: u64,
     /// Connections held at once; more wait before they are accepted.
     pub max_connections: usize,
 }

@@ -36,6 +36,8 @@ pub struct Arrival {
 pub enum Event {
     /// A request asks for its turn.
     Arrived(Arrival),
+    /// A request was turned away at the door: somebody wants the upstream, so it is looked after.
+    Asked,
     /// A request that had not been sent yet is gone: its client left.
     Left {
         /// The request.

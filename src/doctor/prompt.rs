@@ -64,8 +64,6 @@ pub(super) async fn send(patient: &Patient<'_>, server: &Server, chart: &mut Cha
     let gateway = patient
         .running
         .and_then(|running| running.names.addresses.first());
-    // The control token opens the gateway's own paths, and no one's key is known in the clear.
-    let gateway = gateway.filter(|_| !settings.access.require_key);
     let (way, root, key) = match gateway.and_then(|url| Root::parse(url).ok()) {
         Some(root) => (Way::Gateway, root, None),
         None => (
@@ -84,7 +82,12 @@ pub(super) async fn send(patient: &Patient<'_>, server: &Server, chart: &mut Cha
         server.model
     ));
     let started = Instant::now();
-    let asked = ask(&root, &server.model, key.map(|key| key.expose()));
+    // No one's key is known in the clear; the token of the run opens the gateway as well.
+    let token = match way {
+        Way::Gateway => patient.running.map(|running| running.token.expose()),
+        Way::Direct => None,
+    };
+    let asked = ask(&root, &server.model, key.map(|key| key.expose()), token);
     let reply = match timeout(limit, asked).await {
         Ok(reply) => reply.unwrap_or_else(Reply::Failed),
         Err(_) => Reply::Failed(Failed::Patience(limit)),
@@ -92,7 +95,12 @@ pub(super) async fn send(patient: &Patient<'_>, server: &Server, chart: &mut Cha
     tell(&reply, &way, started.elapsed(), chart);
 }
 
-async fn ask(root: &Root, model: &str, key: Option<&str>) -> Result<Reply, Failed> {
+async fn ask(
+    root: &Root,
+    model: &str,
+    key: Option<&str>,
+    token: Option<&str>,
+) -> Result<Reply, Failed> {
     let body = json!({
         "model": model,
         "messages": [{"role": "user", "content": "Say hello."}],
@@ -108,6 +116,9 @@ async fn ask(root: &Root, model: &str, key: Option<&str>) -> Result<Reply, Faile
             concat!("oneslotd-doctor/", env!("CARGO_PKG_VERSION")),
         )
         .header(header::CONTENT_TYPE, "application/json");
+    if let Some(token) = token {
+        request = request.header("x-oneslot-token", token);
+    }
     if let Some(key) = key {
         request = request.header(header::AUTHORIZATION, format!("Bearer {key}"));
     }

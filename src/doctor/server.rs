@@ -303,7 +303,9 @@ fn enlarge(kind: Kind) -> &'static str {
     match kind {
         Kind::Ollama => "start Ollama with OLLAMA_CONTEXT_LENGTH=16384, if memory allows",
         Kind::LmStudio => "raise the context length where LM Studio loads the model",
-        Kind::LlamaCpp => "start llama-server with -c 16384, if memory allows",
+        Kind::LlamaCpp => {
+            "start llama-server with a larger -c, up to what the model was trained for and memory allows"
+        }
         Kind::Plain => "start the server with a larger window, if memory allows",
     }
 }

@@ -180,7 +180,11 @@ impl Account {
 }
 
 /// How a refused dispatch ended for the desk, from the upstream's own error.
-pub fn ending_of(kind: Option<upstream::Kind>, status: http::StatusCode, body: &[u8]) -> Ending {
+pub(super) fn ending_of(
+    kind: Option<upstream::Kind>,
+    status: http::StatusCode,
+    body: &[u8],
+) -> Ending {
     if !status.is_server_error() {
         return Ending::Answered;
     }
@@ -191,6 +195,6 @@ pub fn ending_of(kind: Option<upstream::Kind>, status: http::StatusCode, body: &
 }
 
 /// Whole milliseconds.
-pub fn ms(duration: std::time::Duration) -> u64 {
+pub(crate) fn ms(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -6,6 +6,7 @@ use crate::chat::{Chat, Edit};
 use crate::config::{Counting as Wanted, Preset, Settings, Trim as Wish};
 use crate::degrade::{self, Ladder, NoneAsked, Overflow, Plan, QueueExempt, Reasoning, Terms};
 use crate::desk::Grant;
+use crate::fault;
 use crate::gateway::Gateway;
 use crate::gateway::link::Link;
 use crate::health::State;
@@ -128,6 +129,7 @@ pub(super) async fn fit(
     conditions: &Conditions,
     counts: &mut Counts,
 ) -> Result<Fit, Overflow> {
+    fault::at(fault::Stage::Trim);
     let rules = |certainty| FitRules {
         terms: conditions.terms,
         trim: conditions.trim,

@@ -12,7 +12,7 @@ const LIMIT: HeaderName = HeaderName::from_static("x-oneslot-max-tokens");
 
 /// What was done to one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub(crate) struct Told {
     /// From arrival in the line to the grant, in milliseconds.
     pub wait_ms: u64,
     /// The window, in tokens, if one is known.
@@ -27,7 +27,7 @@ pub struct Told {
 
 impl Told {
     /// What a fit means to the client.
-    pub fn of(fit: &Fit, wait_ms: u64, window: Option<u64>) -> Self {
+    pub(crate) fn of(fit: &Fit, wait_ms: u64, window: Option<u64>) -> Self {
         let mark = match fit.certainty {
             Certainty::Certain => "",
             Certainty::Estimate => "~",
@@ -42,7 +42,7 @@ impl Told {
     }
 
     /// As headers.
-    pub fn write(&self, headers: &mut HeaderMap) {
+    pub(crate) fn write(&self, headers: &mut HeaderMap) {
         headers.insert(WAIT, HeaderValue::from(self.wait_ms));
         if let Some(window) = self.window {
             headers.insert(WINDOW, HeaderValue::from(window));
@@ -57,7 +57,7 @@ impl Told {
     }
 
     /// As the comment of a stream whose headers are out: only what was changed.
-    pub fn remark(&self) -> Option<String> {
+    pub(crate) fn remark(&self) -> Option<String> {
         let mut parts = Vec::new();
         if let Some(limit) = &self.limit {
             parts.push(format!("max-tokens={limit}"));

@@ -45,7 +45,7 @@ pub(super) async fn carry_out(gateway: Arc<Gateway>, mut effects: mpsc::Unbounde
                 Some(Effect::Settle { id }) => {
                     tasks.spawn(settle(Arc::clone(&gateway), id));
                 }
-                Some(Effect::KeepPause(pause)) => gateway.keep_pause(pause),
+                Some(Effect::KeepPause) => gateway.keep_pause(),
             },
             Some(_) = tasks.join_next() => {}
         }
@@ -57,14 +57,15 @@ async fn probe(gateway: Arc<Gateway>) {
     let before = gateway.link();
     let report = match &before {
         None => search(&gateway).await,
-        Some(link) => look(&gateway, link).await,
+        Some(link) => {
+            let report = look(&gateway, link).await;
+            gateway.is_current(link).then_some(report)
+        }
     };
     // Another upstream was configured meanwhile: this report is about one that is gone, and the
     // desk has asked for a new probe already.
-    let same = before.as_ref().is_none_or(|link| gateway.is_current(link));
-    if same {
-        gateway.owner.feed(Event::Probed(report));
-    }
+    let Some(report) = report else { return };
+    gateway.owner.feed(Event::Probed(report));
     // Also after a failure that left the process standing, so that it is not taken for a new one.
     if let Some(link) = gateway.link()
         && !matches!(
@@ -77,20 +78,22 @@ async fn probe(gateway: Arc<Gateway>) {
 }
 
 /// Looks for a server on the usual ports and links to the first that proves what it is.
-async fn search(gateway: &Arc<Gateway>) -> ProbeReport {
-    match gateway.find_upstream().await {
+async fn search(gateway: &Arc<Gateway>) -> Option<ProbeReport> {
+    Some(match gateway.find_upstream().await? {
         true => ProbeReport::Alive { wants_key: false },
         false => ProbeReport::Failed(Outage::NoneFound),
-    }
+    })
 }
 
 async fn look(gateway: &Arc<Gateway>, link: &Link) -> ProbeReport {
     let limit = gateway.settings().health.timeout;
     match link.upstream.probe(limit).await {
         Probe::Alive { access, models } => {
-            // Learned again after an outage: another server may be there now.
-            if link.upstream.known_kind().is_none() || gateway.was_down() {
+            // After an outage another server may be there, or the same one with another model.
+            if gateway.was_down() {
                 link.forget_window();
+            }
+            if link.upstream.known_kind().is_none() || gateway.is_another_process(link).await {
                 link.upstream.learn().await;
             }
             if let Some(models) = models {

@@ -28,7 +28,7 @@ use crate::relay::{ResponseBody, boxed, full};
 use crate::upstream::UnloadError;
 
 use super::service::Passed;
-use super::{Gateway, Watcher};
+use super::{Gateway, Watcher, body};
 
 /// Between two events: a panel needs no more than four pictures a second.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(250);
@@ -70,7 +70,7 @@ pub(super) async fn own(
         }
         Own::Pause => pause(&gateway, passed).await,
         Own::Resume => {
-            gateway.owner.feed(Event::Resumed);
+            gateway.resume();
             Ok(json(StatusCode::OK, &gateway.snapshot()))
         }
         Own::Check => check(&gateway).await,
@@ -81,7 +81,8 @@ pub(super) async fn own(
 
 async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<ResponseBody>, Refusal> {
     let turn = crate::accept::turn::Turn::new();
-    let body = super::service::read_body(passed.body, &passed.settings, &turn).await?;
+    let received = body::receive(gateway, passed.body, &passed.settings, &turn).await?;
+    let body = received.bytes;
     let wish = if body.is_empty() {
         PauseWish::default()
     } else {
@@ -108,12 +109,8 @@ async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<Respon
     } else {
         Running::Finish
     };
-    gateway.owner.feed(Event::Paused {
-        pause: Pause {
-            until_ms: wish.until_ms,
-        },
-        running,
-    });
+    let until_ms = wish.until_ms;
+    gateway.pause(Pause { until_ms }, running);
     let unloaded = if wish.unload {
         Some(free(gateway).await)
     } else {
@@ -243,12 +240,20 @@ impl Body for Events {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
+        // Whoever looks must not keep the program from ending.
+        if this.gateway.owner.look(|desk, _, _| desk.is_closing()) {
+            return Poll::Ready(None);
+        }
         if this.pace.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
         let Poll::Ready(changes) = this.changes.as_mut().poll(cx) else {
             return Poll::Pending;
         };
+        // An event stream has no end of its own, and must not hold up the program's.
+        if this.gateway.owner.look(|desk, _, _| desk.is_closing()) {
+            return Poll::Ready(None);
+        }
         this.changes = Box::pin(next_change(changes));
         this.pace.as_mut().reset(Instant::now() + BETWEEN_EVENTS);
         let snapshot = serde_json::to_string(&this.gateway.snapshot()).unwrap_or_default();

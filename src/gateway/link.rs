@@ -88,13 +88,20 @@ impl Link {
     /// The window that is loaded for `model`, as corrected by what the server said of it.
     pub async fn window(&self, model: Option<&str>) -> WindowReading {
         let reading = self.read_window(model).await;
-        let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let learned = self
+            .learned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         match learned {
-            Some(Learned { model: named, tokens, read_as })
-                if named.as_deref() == model && read_as == Some(reading) =>
-            {
-                WindowReading::Loaded { tokens, source: WindowSource::Overflow }
-            }
+            Some(Learned {
+                model: named,
+                tokens,
+                read_as,
+            }) if named.as_deref() == model && read_as == Some(reading) => WindowReading::Loaded {
+                tokens,
+                source: WindowSource::Overflow,
+            },
             Some(_) | None => reading,
         }
     }
@@ -125,7 +132,7 @@ impl Link {
         }
         let reading = self.upstream.window(model).await;
         *self.window.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((Instant::now(), reading.clone()));
+            Some((Instant::now(), reading));
         reading
     }
 
@@ -135,7 +142,7 @@ impl Link {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .as_ref()
-            .map(|(_, r)| r.clone())
+            .map(|(_, r)| *r)
     }
 
     /// Forgets the window: the server died, was replaced, or said that it is another.
@@ -149,7 +156,7 @@ impl Link {
         cached
             .as_ref()
             .filter(|(at, _)| at.elapsed() < WINDOW_FOR)
-            .map(|(_, r)| r.clone())
+            .map(|(_, r)| *r)
     }
 }
 

@@ -5,7 +5,9 @@
 
 mod background;
 mod beside;
+mod body;
 mod control;
+mod doors;
 pub mod link;
 mod readings;
 mod refused;
@@ -20,17 +22,20 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use crate::accept::room::Room;
 use crate::config::{BaseUrl, Loaded, Settings};
 use crate::desk::{Event, Owner, Rules, Watched};
 use crate::health::{Backoff, State, Stretch};
-use crate::pause::Pause;
+use crate::pause::{self, Pause};
 use crate::queue::RequestId;
 use crate::record::Recorder;
+use crate::record::log::Log;
 use crate::record::snapshot::Notice;
-use crate::state::{ControlToken, StateDir};
+use crate::state::{ControlToken, Lock, StateDir, StateError};
 use crate::upstream::{PORTS, discover};
 
 use beside::Reads;
+use doors::Doors;
 use link::Link;
 use readings::Readings;
 use refused::Refused;
@@ -48,6 +53,7 @@ pub struct Gateway {
     pub recorder: Recorder,
     pub(crate) reads: Reads,
     pub(crate) refused: Refused,
+    room: Room,
     loaded: RwLock<Arc<Loaded>>,
     settings: RwLock<Arc<Settings>>,
     link: RwLock<Option<Arc<Link>>>,
@@ -55,7 +61,11 @@ pub struct Gateway {
     readings: Readings,
     reasoning: Mutex<HashSet<String>>,
     notices: Mutex<Vec<Notice>>,
-    addresses: RwLock<Vec<SocketAddr>>,
+    doors: Doors,
+    lock: Mutex<Option<Lock>>,
+    /// Where the built-in demo is, when it is served: no configuration moves away from it.
+    demo_root: Option<BaseUrl>,
+    log: Option<Log>,
     token: ControlToken,
     state: StateDir,
     next_id: AtomicU64,
@@ -86,10 +96,7 @@ impl Gateway {
 
     /// The addresses served on.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.addresses
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.doors.addresses()
     }
 
     /// A name for a new request.
@@ -160,9 +167,36 @@ impl Gateway {
         Watcher(Arc::clone(self))
     }
 
-    fn keep_pause(&self, pause: Option<Pause>) {
+    /// Pauses inference; when it returns, a restart keeps the pause.
+    pub fn pause(&self, pause: Pause, running: pause::Running) {
+        self.owner.feed(Event::Paused { pause, running });
+        self.keep_pause();
+    }
+
+    /// Resumes inference; when it returns, a restart keeps it so.
+    pub fn resume(&self) {
+        self.owner.feed(Event::Resumed);
+        self.keep_pause();
+    }
+
+    /// Writes down the pause in force, whatever was asked for meanwhile.
+    fn keep_pause(&self) {
+        let pause = self.owner.look(|desk, _, _| desk.pause());
         if let Err(error) = self.state.keep_pause(pause) {
             tracing::warn!(%error, "the pause will not survive a restart");
+        }
+    }
+
+    /// Names the addresses served on where the command line looks for them.
+    fn publish(&self) -> Result<(), StateError> {
+        let urls = self
+            .addresses()
+            .iter()
+            .map(|address| format!("http://{address}"))
+            .collect();
+        match &mut *lock(&self.lock) {
+            Some(lock) => lock.publish(urls),
+            None => Ok(()),
         }
     }
 
@@ -189,11 +223,17 @@ impl Gateway {
 
     /// Links to the configured server, or to none while `auto` has to find one.
     fn relink(&self, settings: &Settings) -> Result<(), link::LinkError> {
-        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        let link = match &settings.upstream.base_url {
+        let generation = self.generation.load(Ordering::Relaxed) + 1;
+        let base_url = self
+            .demo_root
+            .as_ref()
+            .unwrap_or(&settings.upstream.base_url);
+        let link = match base_url {
             BaseUrl::Auto => None,
             BaseUrl::At(root) => Some(Link::to(root.clone(), settings, generation)?),
         };
+        // Only now: a search under way is overtaken by a new link, not by a failed one.
+        self.generation.store(generation, Ordering::Relaxed);
         self.set_link(link);
         Ok(())
     }
@@ -204,13 +244,27 @@ impl Gateway {
     }
 
     /// `auto`: takes the first server that proves what it is; the choice holds for the run.
-    async fn find_upstream(&self) -> bool {
+    /// `None` when another upstream was configured while it looked: then nothing was found out.
+    async fn find_upstream(&self) -> Option<bool> {
+        let generation = self.generation.load(Ordering::Relaxed);
+        let found = self.look_for_server().await;
+        if self.generation.load(Ordering::Relaxed) != generation {
+            return None;
+        }
+        Some(found.is_some_and(|link| {
+            tracing::info!(upstream = %link.upstream.root(), "found a model server");
+            self.set_link(Some(link));
+            true
+        }))
+    }
+
+    async fn look_for_server(&self) -> Option<Link> {
         let settings = self.settings();
         let found = match discover(&PORTS, &self.addresses()).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::error!(%error, "cannot look for model servers");
-                return false;
+                return None;
             }
         };
         if found.len() > 1 {
@@ -220,21 +274,12 @@ impl Gateway {
                 &format!("Several model servers run: {}. The first is used; set upstream.base_url to choose another", roots.join(", ")),
             );
         }
-        let Some(first) = found.into_iter().next() else {
-            return false;
-        };
-        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        match Link::found(first, &settings, generation) {
-            Ok(link) => {
-                tracing::info!(upstream = %link.upstream.root(), "found a model server");
-                self.set_link(Some(link));
-                true
-            }
-            Err(error) => {
+        let first = found.into_iter().next()?;
+        Link::found(first, &settings, self.generation.load(Ordering::Relaxed))
+            .inspect_err(|error| {
                 tracing::error!(%error, "cannot use the model server that was found");
-                false
-            }
-        }
+            })
+            .ok()
     }
 }
 

@@ -112,6 +112,16 @@ impl Gateway {
         self.note_process(now);
     }
 
+    /// Whether, after an outage, another process listens than before it.
+    pub(super) async fn is_another_process(&self, link: &Link) -> bool {
+        if !self.was_down() {
+            return false;
+        }
+        let before = self.process_pid();
+        self.refresh_process(link).await;
+        before != self.process_pid()
+    }
+
     pub(super) fn note_process(&self, process: Option<Process>) {
         *lock(&self.readings.process) = process;
     }

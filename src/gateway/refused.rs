@@ -11,13 +11,13 @@ const KEPT: usize = 32;
 
 /// The list.
 #[derive(Debug, Default)]
-pub struct Refused {
+pub(crate) struct Refused {
     seen: Mutex<Vec<RefusedOrigin>>,
 }
 
 impl Refused {
     /// Remembers a refusal that was about an origin or a host; others are passed over.
-    pub fn note(&self, refusal: &Refusal, now_ms: u64) {
+    pub(crate) fn note(&self, refusal: &Refusal, now_ms: u64) {
         let (kind, value) = match refusal {
             Refusal::ForbiddenOrigin { origin } => (RefusedKind::Origin, origin),
             Refusal::ForbiddenHost { host } => (RefusedKind::Host, host),
@@ -42,7 +42,7 @@ impl Refused {
     }
 
     /// The list, latest first.
-    pub fn shown(&self) -> Vec<RefusedOrigin> {
+    pub(crate) fn shown(&self) -> Vec<RefusedOrigin> {
         self.seen
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -1,12 +1,12 @@
 //! Live reload: a changed file takes effect without losing anybody's place.
 //!
 //! An invalid file changes nothing and is said where a person looks. What was dispatched keeps
-//! the upstream it was sent to; a smaller line throws nobody out. Addresses are opened and closed
-//! only at start: a changed `listen` is said to need a restart.
+//! the upstream it was sent to; a smaller line throws nobody out; a new address is open before an
+//! old one is let go.
 
 use std::sync::{Arc, PoisonError};
 
-use crate::config::Watch;
+use crate::config::{Settings, Watch};
 use crate::desk::Event;
 
 use super::{Gateway, rules};
@@ -18,13 +18,15 @@ pub(super) async fn watch(gateway: Arc<Gateway>) {
     if let Some(error) = error {
         tracing::warn!(%error, "changes of the configuration need SIGHUP or a restart");
     }
+    // What changed between the load at start and this moment was not seen.
+    reload(&gateway).await;
     loop {
         watch.changed().await;
-        reload(&gateway);
+        reload(&gateway).await;
     }
 }
 
-fn reload(gateway: &Gateway) {
+async fn reload(gateway: &Arc<Gateway>) {
     let before = gateway.loaded();
     let after = match before.reload() {
         Ok(after) => after,
@@ -41,14 +43,15 @@ fn reload(gateway: &Gateway) {
     if after.settings == before.settings {
         return;
     }
-    if after.settings.listen != before.settings.listen {
-        gateway.notice(
-            "restart_needed",
-            "A changed listen takes effect when OneSlot is started again",
-        );
+    let mut after = after;
+    if after.settings.listen != before.settings.listen && !relisten(gateway, &after.settings).await
+    {
+        // What is not served on is not in force; the next change tries again.
+        after.settings.listen.clone_from(&before.settings.listen);
     }
     let settings = Arc::new(after.settings.clone());
-    let moved = settings.upstream != before.settings.upstream
+    let (now, was) = (&settings.upstream, &before.settings.upstream);
+    let moved = (&now.base_url, &now.api_key) != (&was.base_url, &was.api_key)
         || settings.timeouts.connect != before.settings.timeouts.connect;
     *gateway
         .loaded
@@ -59,6 +62,12 @@ fn reload(gateway: &Gateway) {
         .write()
         .unwrap_or_else(PoisonError::into_inner) = Arc::clone(&settings);
     gateway.owner.feed(Event::Rules(Box::new(rules(&settings))));
+    if settings.log.level != before.settings.log.level
+        && let Some(log) = &gateway.log
+        && let Err(error) = log.relevel(settings.log.level.name())
+    {
+        tracing::warn!(%error, "log.level was not changed");
+    }
     if settings.pressure != before.settings.pressure {
         gateway.readings.rejudge(&settings.pressure);
     }
@@ -72,4 +81,25 @@ fn reload(gateway: &Gateway) {
         }
     }
     tracing::info!("the configuration was reloaded");
+}
+
+/// Whether the wanted addresses are served on now.
+async fn relisten(gateway: &Arc<Gateway>, settings: &Settings) -> bool {
+    match gateway.doors.change(gateway, &settings.listen).await {
+        Ok(()) => {
+            gateway.notice_over("listen");
+            if let Err(error) = gateway.publish() {
+                tracing::warn!(%error, "the command line may not find the new address");
+            }
+            true
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the addresses served on were not changed");
+            gateway.notice(
+                "listen",
+                &format!("The addresses served on were not changed: {error}"),
+            );
+            false
+        }
+    }
 }

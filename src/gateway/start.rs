@@ -10,26 +10,26 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
 
-use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::accept::{self, Door};
+use crate::accept::room::Room;
 use crate::clock::Clock;
-use crate::config::{BaseUrl, Loaded};
+use crate::config::{BaseUrl, Loaded, Settings};
 use crate::demo::Demo;
 use crate::desk::{Event, Owner};
 use crate::record::Recorder;
+use crate::record::log::Log;
 use crate::refusal::Cut;
 use crate::state::{Lock, StateDir, StateError};
-use crate::upstream::{BaseUrlError, Root, process};
+use crate::upstream::{BaseUrlError, Root};
 
 use super::beside::Reads;
+use super::doors::{Doors, listen};
 use super::link::LinkError;
 use super::readings::Readings;
 use super::refused::Refused;
-use super::{Gateway, background, reload, rules, service};
+use super::{Gateway, background, reload, rules};
 
 /// What a gateway is made of.
 pub struct Options {
@@ -41,6 +41,8 @@ pub struct Options {
     pub lock: Lock,
     /// What is behind the gateway.
     pub serve: Serve,
+    /// The log, so that a reloaded `log.level` takes effect; `None` for a gateway without one.
+    pub log: Option<Log>,
 }
 
 /// What is behind the gateway.
@@ -107,10 +109,7 @@ pub enum StartError {
 pub struct Running {
     gateway: Arc<Gateway>,
     addresses: Vec<SocketAddr>,
-    closing: watch::Sender<bool>,
-    doors: JoinSet<()>,
     beside: JoinSet<()>,
-    lock: Lock,
     _demo: Option<Demo>,
 }
 
@@ -122,16 +121,14 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     let Options {
         mut loaded,
         state,
-        mut lock,
+        lock,
         serve,
+        log,
     } = options;
-    let (listeners, notices) = listen(&loaded.settings.listen).await?;
-    let addresses: Vec<SocketAddr> = listeners
-        .iter()
-        .filter_map(|listener| listener.local_addr().ok())
-        .collect();
+    let (listeners, notices) = listen(&loaded.settings.listen, None).await?;
+    let addresses: Vec<SocketAddr> = listeners.iter().map(|bound| bound.address).collect();
     if let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback())
-        && !(loaded.settings.access.require_key && !loaded.settings.access.keys.is_empty())
+        && (!loaded.settings.access.require_key || loaded.settings.access.keys.is_empty())
     {
         return Err(StartError::Exposed { address: *address });
     }
@@ -160,6 +157,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         recorder,
         reads: Reads::default(),
         refused: Refused::default(),
+        room: Room::of(settings.access.max_upload_bytes),
         readings: Readings::new(&settings.pressure),
         loaded: RwLock::new(Arc::new(loaded)),
         settings: RwLock::new(Arc::clone(&settings)),
@@ -167,8 +165,11 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         generation: AtomicU64::new(0),
         reasoning: Mutex::new(HashSet::new()),
         notices: Mutex::new(Vec::new()),
-        addresses: RwLock::new(addresses.clone()),
+        demo_root: demo.as_ref().and(demo_root(&settings)),
+        log,
         token: lock.token().clone(),
+        lock: Mutex::new(Some(lock)),
+        doors: Doors::new(settings.access.max_connections),
         state,
         next_id: AtomicU64::new(first_id()),
         watchers: AtomicUsize::new(0),
@@ -180,19 +181,10 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         gateway.notice("configuration", &notice.to_string());
     }
     gateway.relink(&settings).map_err(StartError::Link)?;
-    lock.publish(
-        addresses
-            .iter()
-            .map(|address| format!("http://{address}"))
-            .collect(),
-    )
-    .map_err(StartError::State)?;
-    let (closing, closed) = watch::channel(false);
-    let permits = Arc::new(Semaphore::new(settings.access.max_connections));
-    let mut doors = JoinSet::new();
-    for listener in listeners {
-        doors.spawn(accept::serve(listener, door(&gateway, &permits, &closed)));
+    for bound in listeners {
+        gateway.doors.open(&gateway, bound);
     }
+    gateway.publish().map_err(StartError::State)?;
     let mut beside = JoinSet::new();
     beside.spawn(background::carry_out(Arc::clone(&gateway), effects));
     beside.spawn(background::watch_memory(Arc::clone(&gateway)));
@@ -203,10 +195,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     Ok(Running {
         gateway,
         addresses,
-        closing,
-        doors,
         beside,
-        lock,
         _demo: demo,
     })
 }
@@ -230,9 +219,12 @@ impl Running {
         // The last part of the time is for telling those that are cut.
         let grace = limit.saturating_sub(limit / 6);
         self.gateway.owner.feed(Event::ShutDown);
-        self.closing.send_replace(true);
-        let doors = async { while self.doors.join_next().await.is_some() {} };
-        let mut doors = std::pin::pin!(doors);
+        let closed = self.gateway.doors.close();
+        let mut doors = std::pin::pin!(async {
+            for door in closed {
+                let _ = door.await;
+            }
+        });
         if timeout(grace, doors.as_mut()).await.is_err() {
             self.gateway.owner.feed(Event::StopAll(Cut::ShuttingDown));
             let rest = end.saturating_duration_since(Instant::now());
@@ -241,23 +233,12 @@ impl Running {
         }
         self.beside.abort_all();
         self.gateway.recorder.flush();
-        drop(self.lock);
+        drop(super::lock(&self.gateway.lock).take());
     }
 }
 
-fn door(
-    gateway: &Arc<Gateway>,
-    permits: &Arc<Semaphore>,
-    closing: &watch::Receiver<bool>,
-) -> Arc<Door<impl Fn(accept::Accepted) -> service::Answer + Send + Sync + use<>>> {
-    let limits = Arc::clone(gateway);
-    let handle = Arc::clone(gateway);
-    Arc::new(Door {
-        handle: move |accepted| service::answer(Arc::clone(&handle), accepted),
-        limits: Box::new(move || service::limits(&limits.settings())),
-        permits: Arc::clone(permits),
-        closing: closing.clone(),
-    })
+fn demo_root(settings: &Settings) -> Option<BaseUrl> {
+    Some(settings.upstream.base_url.clone())
 }
 
 async fn start_demo(loaded: &mut Loaded) -> Result<Demo, StartError> {
@@ -265,81 +246,6 @@ async fn start_demo(loaded: &mut Loaded) -> Result<Demo, StartError> {
     let root = Root::parse(&demo.base_url).map_err(StartError::DemoUrl)?;
     loaded.settings.upstream.base_url = BaseUrl::At(root);
     Ok(demo)
-}
-
-/// Listens on every address. The first must work; of the others it is said what is wrong.
-async fn listen(
-    addresses: &[SocketAddr],
-) -> Result<(Vec<TcpListener>, Vec<(&'static str, String)>), StartError> {
-    let mut listeners = Vec::new();
-    let mut notices = Vec::new();
-    let first = *addresses.first().ok_or(StartError::NoAddress)?;
-    let mut port = None;
-    for address in addresses {
-        let mut address = *address;
-        // Port 0 picks one; the other family then gets the same.
-        if address.port() == 0
-            && let Some(port) = port
-        {
-            address.set_port(port);
-        }
-        match bind(address) {
-            Ok(listener) => {
-                port = port.or(listener.local_addr().ok().map(|bound| bound.port()));
-                listeners.push(listener);
-            }
-            Err(source) if address == first => return Err(unbound(address, source).await),
-            Err(error) if is_no_family(&error) => {
-                notices.push((
-                    "one_family",
-                    format!("Not listening on {address}: this machine has no such addresses"),
-                ));
-            }
-            Err(_) => {
-                let who = holder(address)
-                    .await
-                    .unwrap_or_else(|| "another program".to_owned());
-                notices.push(("foreign_listener", format!("{who} listens on {address}: clients that say localhost may reach it instead of OneSlot. Use {first} in their base URL")));
-            }
-        }
-    }
-    Ok((listeners, notices))
-}
-
-/// `SO_REUSEADDR` on Unix only, so that a restart does not wait; never a shared port.
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() {
-        TcpSocket::new_v4()?
-    } else {
-        TcpSocket::new_v6()?
-    };
-    #[cfg(unix)]
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(1024)
-}
-
-fn is_no_family(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
-        // Linux without IPv6 says "address family not supported", which has no kind of its own.
-        || error.raw_os_error() == Some(97)
-}
-
-async fn unbound(address: SocketAddr, source: io::Error) -> StartError {
-    if source.kind() == io::ErrorKind::AddrInUse {
-        return StartError::PortHeld {
-            address,
-            by: holder(address).await,
-        };
-    }
-    StartError::Bind { address, source }
-}
-
-async fn holder(address: SocketAddr) -> Option<String> {
-    tokio::task::spawn_blocking(move || process::who_holds(address))
-        .await
-        .ok()
-        .flatten()
 }
 
 /// The upper half differs from run to run, so that ids in a log do not repeat.

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::config::{Counting, Preset};
+use crate::config::{Context, Counting, Preset, Settings};
 use crate::degrade::{self, Cause, Ladder, QueueExempt};
 use crate::desk::{Desk, Now, Seat};
 use crate::health::State;
@@ -18,6 +18,7 @@ use crate::slot::Occupant;
 use crate::upstream::{Kind, WindowReading, WindowSource};
 
 use super::Gateway;
+use super::link::Link;
 
 /// Requests shown of those that ended.
 const RECENT: usize = 50;
@@ -33,13 +34,13 @@ impl Gateway {
         let mut shown = self.owner.look(|desk, seats, now| Snapshot {
             queue: queue(desk, seats, now),
             health: health(desk, seats, now, now_ms),
-            plan: plan(desk, settings.degrade.ladder, &settings),
             pause: desk.pause().map(|pause| snapshot::Pause {
                 until_ms: pause.until_ms.and_then(|ms| u64::try_from(ms).ok()),
             }),
             state: face(desk, seats, now),
             ..Snapshot::default()
         });
+        shown.plan = self.shown_plan(&settings, link.as_deref());
         shown.seq = *self.owner.changes().borrow();
         shown.version = env!("CARGO_PKG_VERSION").to_owned();
         shown.now_ms = now_ms;
@@ -58,9 +59,52 @@ impl Gateway {
                 process: self.shown_process(),
                 wants_key: self.owner.look(|desk, _, _| desk.health().wants_key()),
             };
-            shown.window = window(link.learned_window(), link.last_window(), link.upstream.known_kind(), &settings);
+            shown.window = window(
+                link.learned_window(),
+                link.last_window(),
+                link.upstream.known_kind(),
+                &settings,
+            );
         }
         shown
+    }
+
+    /// What a request that came now would be allowed.
+    fn shown_plan(&self, settings: &Settings, link: Option<&Link>) -> snapshot::Plan {
+        let ladder = if settings.degrade.ladder {
+            Ladder::On
+        } else {
+            Ladder::Off
+        };
+        let preset = match settings.preset {
+            Preset::Balanced => degrade::Preset::Balanced,
+            Preset::Strict => degrade::Preset::Strict,
+        };
+        let size = known_window(settings, link);
+        self.owner.look(|desk, _, _| {
+            let (pressure, cause) = desk.pressure();
+            let plan = degrade::plan(desk.line().len(), pressure, QueueExempt::No, ladder);
+            snapshot::Plan {
+                rung: plan.rung.number(),
+                ceiling: degrade::ceiling(plan.rung, preset, size),
+                reason: plan.cause.map(|why| match why {
+                    Cause::Waiting => "waiting".to_owned(),
+                    Cause::Pressure => cause.unwrap_or("pressure").to_owned(),
+                }),
+            }
+        })
+    }
+}
+
+/// The window, if one is known.
+fn known_window(settings: &Settings, link: Option<&Link>) -> Option<u64> {
+    if let Context::Tokens(tokens) = settings.window.context {
+        return Some(tokens);
+    }
+    let link = link?;
+    match (link.learned_window(), link.last_window()) {
+        (Some(tokens), _) | (None, Some(WindowReading::Loaded { tokens, .. })) => Some(tokens),
+        (None, Some(WindowReading::NotLoaded | WindowReading::Unknown) | None) => None,
     }
 }
 
@@ -180,29 +224,11 @@ fn face(desk: &Desk, seats: &HashMap<RequestId, Seat>, now: Now) -> Face {
     }
 }
 
-fn plan(desk: &Desk, ladder: bool, settings: &crate::config::Settings) -> snapshot::Plan {
-    let ladder = if ladder { Ladder::On } else { Ladder::Off };
-    let (pressure, cause) = desk.pressure();
-    let plan = degrade::plan(desk.line().len(), pressure, QueueExempt::No, ladder);
-    let preset = match settings.preset {
-        Preset::Balanced => degrade::Preset::Balanced,
-        Preset::Strict => degrade::Preset::Strict,
-    };
-    snapshot::Plan {
-        rung: plan.rung.number(),
-        ceiling: degrade::ceiling(plan.rung, preset, None),
-        reason: plan.cause.map(|why| match why {
-            Cause::Waiting => "waiting".to_owned(),
-            Cause::Pressure => cause.unwrap_or("pressure").to_owned(),
-        }),
-    }
-}
-
 fn window(
     learned: Option<u64>,
     reading: Option<WindowReading>,
     kind: Option<Kind>,
-    settings: &crate::config::Settings,
+    settings: &Settings,
 ) -> snapshot::Window {
     let exact = kind == Some(Kind::LlamaCpp) && settings.preset == Preset::Balanced;
     let counting = match settings.window.counting {
@@ -211,14 +237,21 @@ fn window(
         Counting::Auto | Counting::Exact | Counting::Learned | Counting::Bytes => "bytes",
     };
     let reading = match learned {
-        Some(tokens) => Some(WindowReading::Loaded { tokens, source: WindowSource::Overflow }),
+        Some(tokens) => Some(WindowReading::Loaded {
+            tokens,
+            source: WindowSource::Overflow,
+        }),
         None => reading,
     };
     let (size, source) = match (settings.window.context, reading) {
-        (crate::config::Context::Tokens(tokens), _) => (tokens, "config"),
-        (_, Some(WindowReading::Loaded { tokens, source: WindowSource::Overflow })) => {
-            (tokens, "learned")
-        }
+        (Context::Tokens(tokens), _) => (tokens, "config"),
+        (
+            _,
+            Some(WindowReading::Loaded {
+                tokens,
+                source: WindowSource::Overflow,
+            }),
+        ) => (tokens, "learned"),
         (_, Some(WindowReading::Loaded { tokens, .. })) => (tokens, "loaded"),
         (_, Some(WindowReading::NotLoaded | WindowReading::Unknown) | None) => {
             (settings.window.fallback, "assumed")

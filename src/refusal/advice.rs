@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::{Clock, Cut, FullStatus, Outage, Part, Refusal};
+use super::{Clock, Cut, FullStatus, Outage, Part, Refusal, Wanted};
 
 /// Whose fault a refusal is; what the client caused never counts against the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,13 +71,13 @@ impl Refusal {
             | Self::ForbiddenHost { .. }
             | Self::ForbiddenOrigin { .. }
             | Self::AdminBlocked { .. } => StatusCode::FORBIDDEN,
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Unauthorized { .. } => StatusCode::UNAUTHORIZED,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooLarge { part, .. } => match part {
                 Part::Body => StatusCode::PAYLOAD_TOO_LARGE,
                 Part::Head | Part::Fields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 Part::Uri => StatusCode::URI_TOO_LONG,
-                Part::QueuedBytes => StatusCode::SERVICE_UNAVAILABLE,
+                Part::QueuedBytes | Part::Uploads => StatusCode::SERVICE_UNAVAILABLE,
             },
             Self::UnsupportedMediaType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -101,14 +101,14 @@ impl Refusal {
             Self::DialectUnsupported { .. } => "DIALECT_UNSUPPORTED",
             Self::RemoteModelBlocked { .. } => "REMOTE_MODEL_BLOCKED",
             Self::BadRequest { .. } => "BAD_REQUEST",
-            Self::Unauthorized => "UNAUTHORIZED",
+            Self::Unauthorized { .. } => "UNAUTHORIZED",
             Self::ForbiddenHost { .. } => "FORBIDDEN_HOST",
             Self::ForbiddenOrigin { .. } => "FORBIDDEN_ORIGIN",
             Self::AdminBlocked { .. } => "ADMIN_BLOCKED",
             Self::NotFound { .. } => "NOT_FOUND",
             Self::MethodNotAllowed { .. } => "METHOD_NOT_ALLOWED",
             Self::TooLarge { part, .. } => match part {
-                Part::QueuedBytes => "LLM_OVERLOADED",
+                Part::QueuedBytes | Part::Uploads => "LLM_OVERLOADED",
                 Part::Body | Part::Head | Part::Fields | Part::Uri => "TOO_LARGE",
             },
             Self::UnsupportedMediaType { .. } => "UNSUPPORTED_MEDIA_TYPE",
@@ -123,29 +123,33 @@ impl Refusal {
             Self::Unavailable { .. }
             | Self::Loading { .. }
             | Self::Timeout { .. }
-            | Self::Interrupted { .. }
             | Self::RepeatedCrash => Fault::Upstream,
+            Self::Interrupted { how } => match how {
+                Cut::Reset | Cut::NoFinish => Fault::Upstream,
+                Cut::Cancelled | Cut::Unbegun | Cut::ShuttingDown => Fault::Capacity,
+            },
             Self::Overloaded { .. }
             | Self::QueueTimeout { .. }
             | Self::Paused { .. }
             | Self::MemoryPressure { .. }
             | Self::ShuttingDown => Fault::Capacity,
             Self::Upstream(error) => {
-                if error.status.is_server_error() {
-                    Fault::Upstream
-                } else {
+                // A redirect, or a success that is no answer, is nothing its caller did.
+                if error.status.is_client_error() {
                     Fault::Client
+                } else {
+                    Fault::Upstream
                 }
             }
             Self::TooLarge { part, .. } => match part {
-                Part::QueuedBytes => Fault::Capacity,
+                Part::QueuedBytes | Part::Uploads => Fault::Capacity,
                 Part::Body | Part::Head | Part::Fields | Part::Uri => Fault::Client,
             },
             Self::ContextOverflow { .. }
             | Self::DialectUnsupported { .. }
             | Self::RemoteModelBlocked { .. }
             | Self::BadRequest { .. }
-            | Self::Unauthorized
+            | Self::Unauthorized { .. }
             | Self::ForbiddenHost { .. }
             | Self::ForbiddenOrigin { .. }
             | Self::AdminBlocked { .. }
@@ -180,7 +184,7 @@ impl Refusal {
                 None => Retry::AsStatusSays,
             },
             Self::TooLarge {
-                part: Part::QueuedBytes,
+                part: Part::QueuedBytes | Part::Uploads,
                 ..
             } => Retry::After(Duration::from_secs(5)),
             Self::ShuttingDown => Retry::After(Duration::from_secs(5)),
@@ -191,7 +195,7 @@ impl Refusal {
             | Self::DialectUnsupported { .. }
             | Self::RemoteModelBlocked { .. }
             | Self::BadRequest { .. }
-            | Self::Unauthorized
+            | Self::Unauthorized { .. }
             | Self::ForbiddenHost { .. }
             | Self::ForbiddenOrigin { .. }
             | Self::AdminBlocked { .. }
@@ -223,10 +227,10 @@ impl Refusal {
                 seconds(*waited)
             ),
             Self::Paused { left: Some(left) } => format!(
-                "Inference is paused for another {}. Resume it in the OneSlot tray or with `oneslotd resume`",
+                "Inference is paused for another {}. Resume it with `oneslotd resume`",
                 seconds(*left)
             ),
-            Self::Paused { left: None } => "Inference is paused. Resume it in the OneSlot tray or with `oneslotd resume`".to_owned(),
+            Self::Paused { left: None } => "Inference is paused. Resume it with `oneslotd resume`".to_owned(),
             Self::MemoryPressure { cause, .. } => format!(
                 "Memory is critically short ({cause}), so the request was not started. Close something large or try again"
             ),
@@ -257,7 +261,8 @@ impl Refusal {
                 "The model {model} runs on somebody else's machine, and access.block_remote_models refuses that"
             ),
             Self::BadRequest { message, .. } => message.clone(),
-            Self::Unauthorized => "A gateway key is required: send it as `Authorization: Bearer …` or `x-api-key`. `oneslotd key add NAME` makes one".to_owned(),
+            Self::Unauthorized { wanted: Wanted::Key } => "A gateway key is required: send it as `Authorization: Bearer …` or `x-api-key`. `oneslotd key add NAME` makes one".to_owned(),
+            Self::Unauthorized { wanted: Wanted::Token } => "Control needs the token of this run, in the header x-oneslot-token: it is in the file control.token of the state directory, and the commands of `oneslotd` send it by themselves".to_owned(),
             Self::ForbiddenHost { host } => format!(
                 "The Host {host:?} is not one this gateway answers for. Use 127.0.0.1 or localhost with its port, or add the name to access.allowed_hosts"
             ),
@@ -266,6 +271,9 @@ impl Refusal {
             ),
             Self::AdminBlocked { path } => format!(
                 "{path} manages models and is not relayed. Set access.allow_admin to relay it"
+            ),
+            Self::NotFound { path } if NOT_YET.contains(&path.as_str()) => format!(
+                "OneSlot does not serve {path} yet: use /v1/chat/completions"
             ),
             Self::NotFound { path } => format!(
                 "OneSlot has no route {path}. Use the base URL with /v1 for OpenAI clients; the README lists every route"
@@ -277,6 +285,7 @@ impl Refusal {
                 Part::Fields => format!("The request has more than {limit} header fields"),
                 Part::Uri => format!("The request target is longer than {limit} bytes"),
                 Part::QueuedBytes => format!("The requests that wait hold {limit} bytes already. Try again when the line is shorter"),
+                Part::Uploads => format!("The requests that are being received hold {limit} bytes already. Try again when they are in"),
             },
             Self::UnsupportedMediaType { sent } => format!(
                 "Send an uncompressed JSON body with content-type application/json ({sent} was sent)"
@@ -319,11 +328,30 @@ impl fmt::Display for Cut {
         f.write_str(match self {
             Self::Reset => "The model server's connection broke in the middle of the answer: what came before is incomplete",
             Self::NoFinish => "The model server ended the answer without its finish marker: what came before may be incomplete",
+            Self::Unbegun => "The request was cancelled by a person before it began",
             Self::Cancelled => "The answer was stopped by a person: what came before is incomplete",
             Self::ShuttingDown => "OneSlot was shut down in the middle of the answer: what came before is incomplete",
         })
     }
 }
+
+/// Routes of model servers that apps know and the gateway does not serve yet.
+const NOT_YET: [&str; 14] = [
+    "/v1/completions",
+    "/v1/embeddings",
+    "/v1/responses",
+    "/v1/messages",
+    "/v1/rerank",
+    "/api/chat",
+    "/api/generate",
+    "/api/embed",
+    "/api/embeddings",
+    "/completion",
+    "/completions",
+    "/infill",
+    "/embedding",
+    "/rerank",
+];
 
 /// The status a relayed upstream error keeps: its own 4xx, else 503.
 fn relayed_status(upstream: StatusCode) -> StatusCode {

@@ -1,4 +1,4 @@
-//! A refusal on the wire: headers and body in the OpenAI dialect, and its in-stream form.
+//! A refusal on the wire: headers, the body in the caller's dialect, and its in-stream form.
 
 use std::time::Duration;
 
@@ -11,10 +11,53 @@ use super::{Refusal, Retry};
 const CODE: HeaderName = HeaderName::from_static("x-oneslot-code");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
+/// Whose shape an error body has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    /// `{"error": {"message", "type", "param", "code"}}`.
+    #[default]
+    OpenAi,
+    /// `{"error": "…"}`, of Ollama's own routes.
+    Ollama,
+    /// `{"type": "error", "error": {"type", "message"}}`.
+    Anthropic,
+}
+
+impl Dialect {
+    /// The dialect of the apps that ask for this path; an app prefix changes nothing.
+    pub fn of(path: &str) -> Self {
+        let path = match path
+            .strip_prefix("/app/")
+            .and_then(|rest| rest.split_once('/'))
+        {
+            Some((_, rest)) => rest,
+            None => path.strip_prefix('/').unwrap_or(path),
+        };
+        // LM Studio's own routes have versions and OpenAI's errors.
+        let is_lm_studio = path.starts_with("api/v0/") || path.starts_with("api/v1/");
+        if path.starts_with("api/") && !is_lm_studio {
+            Self::Ollama
+        } else if path == "v1/messages" || path.starts_with("v1/messages/") {
+            Self::Anthropic
+        } else {
+            Self::OpenAi
+        }
+    }
+}
+
 impl Refusal {
-    /// The JSON body in the OpenAI dialect.
-    pub fn body(&self) -> Bytes {
-        Bytes::from(serde_json::json!({ "error": self.error_object() }).to_string())
+    /// The JSON body, as the clients of `dialect` read an error.
+    pub fn body(&self, dialect: Dialect) -> Bytes {
+        let body = match dialect {
+            Dialect::OpenAi => serde_json::json!({ "error": self.error_object() }),
+            // An object here is a TypeError in one client and `[object Object]` in another.
+            Dialect::Ollama => serde_json::json!({ "error": self.message() }),
+            Dialect::Anthropic => serde_json::json!({
+                "type": "error",
+                "error": { "type": self.anthropic_kind(), "message": self.message() },
+            }),
+        };
+        Bytes::from(body.to_string())
     }
 
     /// The headers a refusal carries, save the request id.
@@ -66,6 +109,20 @@ impl Refusal {
             "param": param,
             "code": self.client_code(),
         })
+    }
+
+    /// `error.type` in the Anthropic dialect.
+    fn anthropic_kind(&self) -> &'static str {
+        match self.status().as_u16() {
+            401 => "authentication_error",
+            403 => "permission_error",
+            404 => "not_found_error",
+            413 => "request_too_large",
+            429 => "rate_limit_error",
+            503 => "overloaded_error",
+            500..=599 => "api_error",
+            _ => "invalid_request_error",
+        }
     }
 
     /// `error.type` in the OpenAI dialect.

@@ -9,13 +9,16 @@
 
 mod advice;
 mod body;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
 
 use std::time::Duration;
 
 use http::StatusCode;
 
 pub use advice::{Fault, Retry, Severity};
-pub use body::{in_stream_event, retry_after_seconds};
+pub use body::{Dialect, in_stream_event, retry_after_seconds};
 
 /// Why a request was not answered, with everything its message needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,8 +109,11 @@ pub enum Refusal {
         /// The member at fault.
         param: Option<&'static str>,
     },
-    /// A key is required and was missing or wrong.
-    Unauthorized,
+    /// A credential is required and was missing or wrong.
+    Unauthorized {
+        /// Which.
+        wanted: Wanted,
+    },
     /// The Host header names a host this gateway does not answer for.
     ForbiddenHost {
         /// The host as sent, shortened.
@@ -192,6 +198,15 @@ pub enum Clock {
     Total,
 }
 
+/// Which credential was missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// One of the gateway's own keys.
+    Key,
+    /// The control token of this run.
+    Token,
+}
+
 /// How a stream was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
@@ -201,6 +216,8 @@ pub enum Cut {
     NoFinish,
     /// A person stopped it.
     Cancelled,
+    /// A person took it out of the line: nothing had come yet.
+    Unbegun,
     /// The gateway is shutting down.
     ShuttingDown,
 }
@@ -218,6 +235,8 @@ pub enum Part {
     Uri,
     /// All bodies that wait together.
     QueuedBytes,
+    /// All large bodies that are being received together.
+    Uploads,
 }
 
 /// The status of a full line, by `queue.full_status`.

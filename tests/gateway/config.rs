@@ -78,8 +78,7 @@ fn its_own_address_as_upstream_is_refused_at_start() {
         .config(&format!(
             "upstream.base_url = \"http://localhost:{port}/v1\""
         ))
-        .arg("--listen")
-        .arg(&format!("127.0.0.1:{port}"))
+        .listen(&format!("127.0.0.1:{port}"))
         .start_refused();
     assert!(!output.status.success());
     assert!(!output.stderr.is_empty(), "it says why");
@@ -88,10 +87,7 @@ fn its_own_address_as_upstream_is_refused_at_start() {
 #[test]
 fn listening_beyond_loopback_without_a_key_is_refused_at_start() {
     let upstream = Upstream::plain();
-    let output = Setup::before(&upstream)
-        .arg("--listen")
-        .arg("0.0.0.0:0")
-        .start_refused();
+    let output = Setup::before(&upstream).listen("0.0.0.0:0").start_refused();
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("key"), "{said}");
@@ -247,17 +243,40 @@ fn a_changed_file_is_taken_up_while_it_runs() {
 }
 
 #[test]
+fn a_change_made_the_moment_it_serves_is_not_lost() {
+    let upstream = Upstream::plain();
+    for _ in 0..5 {
+        let gateway = Setup::before(&upstream).start();
+        gateway.rewrite_config(&in_front_of(&upstream, "queue.max_waiting = 9"));
+        gateway.until_status("the new line length", |status| {
+            status["queue"]["max_waiting"] == 9
+        });
+    }
+}
+
+#[test]
 fn an_invalid_file_changes_nothing_and_is_shown_with_line_and_reason() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
         .config("queue.max_waiting = 3")
         .start();
+    // A first change that counts: from here on it is known to look.
+    crate::support::eventually("it looks at the file", || {
+        gateway.rewrite_config(&in_front_of(&upstream, "queue.max_waiting = 2"));
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        (max_waiting(&gateway) == 2).then_some(())
+    });
     gateway.rewrite_config(&in_front_of(&upstream, "queue.max_waiting = \"many\""));
     crate::support::eventually("the fault is said with its line", || {
-        let said = gateway.said();
-        (said.contains("max_waiting") && said.contains('2')).then_some(())
+        let said = format!("{}\n{}", gateway.said(), gateway.status()["notices"]);
+        let fault = said
+            .lines()
+            .find(|line| line.contains("many") || line.contains("max_waiting"));
+        fault
+            .is_some_and(|fault| fault.contains("line 2") || fault.contains(":2"))
+            .then_some(())
     });
-    assert_eq!(max_waiting(&gateway), 3, "nothing changed");
+    assert_eq!(max_waiting(&gateway), 2, "nothing changed");
     gateway.rewrite_config(&in_front_of(&upstream, "queue.max_waiting = 5"));
     gateway.until_status("a mended file counts", |status| {
         status["queue"]["max_waiting"] == 5
@@ -357,8 +376,7 @@ fn a_taken_port_exits_2_and_names_who_has_it() {
     let upstream = Upstream::plain();
     let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let output = Setup::before(&upstream)
-        .arg("--listen")
-        .arg(&stranger.local_addr().unwrap().to_string())
+        .listen(&stranger.local_addr().unwrap().to_string())
         .start_refused();
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -472,6 +490,45 @@ fn events_show_the_line_as_it_moves() {
 }
 
 #[test]
+fn whoever_watches_does_not_keep_it_from_ending() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream)
+        .config("timeouts.shutdown_s = 60")
+        .start();
+    let mut events = gateway.open(&gateway.request("GET", "/oneslot/events", b""));
+    events.body_until_has("data: ");
+    gateway.signal("TERM");
+    assert!(
+        gateway.until_exit().success(),
+        "long before its grace is over"
+    );
+}
+
+#[test]
+fn a_stranger_on_the_other_family_at_our_port_is_reported() {
+    let Ok(stranger) = std::net::TcpListener::bind("[::1]:0") else {
+        return; // A machine without IPv6.
+    };
+    let port = stranger.local_addr().unwrap().port();
+    let upstream = Upstream::plain();
+    let listen = format!("listen = [\"127.0.0.1:{port}\", \"[::1]:{port}\"]");
+    let mut gateway = Setup::before(&upstream).listen("").config(&listen).start();
+    let status = gateway.until_status("the stranger is told", |status| {
+        status["notices"].to_string().contains("foreign_listener")
+    });
+    let told = status["notices"].to_string();
+    for word in [
+        format!("[::1]:{port}"),
+        format!("pid {}", std::process::id()),
+        "localhost".to_owned(),
+        format!("127.0.0.1:{port}"),
+    ] {
+        assert!(told.contains(&word), "{word:?} in {told}");
+    }
+    gateway.stands(&upstream);
+}
+
+#[test]
 fn metrics_are_openmetrics() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
@@ -493,23 +550,75 @@ fn metrics_are_openmetrics() {
     gateway.stands(&upstream);
 }
 
+/// The log line of this request, once it is written.
+fn log_line(gateway: &Gateway, id: &str) -> String {
+    crate::support::eventually("the request's line", || {
+        let said = gateway.said();
+        let mut lines = said.lines().filter(|line| line.contains(id));
+        lines
+            .find(|line| line.contains("outcome"))
+            .map(str::to_owned)
+    })
+}
+
 #[test]
 fn one_log_line_tells_what_became_of_a_request() {
-    let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream)
-        .config("log.format = \"json\"")
-        .start();
-    let answer = gateway.chat(&chat::whole("x"));
-    let id = answer.head.get("x-oneslot-request-id").unwrap().to_owned();
-    let line = crate::support::eventually("the request's line", || {
-        gateway
-            .said()
-            .lines()
-            .find(|line| line.contains(&id))
-            .map(str::to_owned)
-    });
-    for word in ["wait", "budget", "prompt", "granted", "failures", "done"] {
-        assert!(line.contains(word), "{word} in {line}");
+    {
+        let upstream = Upstream::plain();
+        let mut gateway = Setup::before(&upstream)
+            .config("window.context = 1000")
+            .start();
+        let mut body = chat::whole("x");
+        body["max_tokens"] = json!(900_000);
+        let answer = gateway.chat(&body);
+        let id = answer.head.get("x-oneslot-request-id").unwrap().to_owned();
+        let line = log_line(&gateway, &id);
+        for word in [
+            "queue_length",
+            "wait_ms",
+            "infer_ms",
+            "total_ms",
+            "budget",
+            "prompt_before",
+            "prompt_after",
+            "asked",
+            "granted",
+            "consecutive_failures",
+            "done",
+        ] {
+            assert!(line.contains(word), "{word} in {line}");
+        }
+        gateway.stands(&upstream);
     }
-    gateway.stands(&upstream);
+}
+
+#[test]
+fn a_changed_listen_opens_the_new_address_before_it_lets_go_of_the_old() {
+    let upstream = Upstream::plain();
+    let old_line = "listen = [\"127.0.0.1:0\"]";
+    let gateway = Setup::before(&upstream).listen("").config(old_line).start();
+    let old = gateway.address();
+    let held = hold(&gateway, &upstream);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let new = free.local_addr().unwrap();
+    // Still taken: the old one is kept, and it is said why.
+    gateway.rewrite_config(&in_front_of(&upstream, &format!("listen = [\"{new}\"]")));
+    gateway.until_status("the taken address is told", |status| {
+        status["notices"].to_string().contains(&new.to_string())
+    });
+    drop(free);
+    let other = format!("listen = [\"{new}\"]\nqueue.max_waiting = 3");
+    gateway.rewrite_config(&in_front_of(&upstream, old_line));
+    gateway.rewrite_config(&in_front_of(&upstream, &other));
+    crate::support::eventually("the new address serves", || {
+        std::net::TcpStream::connect(new).is_ok().then_some(())
+    });
+    crate::support::eventually("the old address takes nobody new", || {
+        std::net::TcpStream::connect(old).is_err().then_some(())
+    });
+    assert_eq!(
+        held.release().status(),
+        200,
+        "what ran on the old one was finished"
+    );
 }

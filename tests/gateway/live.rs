@@ -127,10 +127,10 @@ fn of_twenty_real_clients_four_wait_and_fifteen_are_told() {
     let model = RealModel::start(WINDOW);
     let gateway = before(&model.url()).start();
     recovers(&gateway);
-    let mut long = running(&gateway, 1200);
+    let mut long = running(&gateway, 1500);
     let asked = LiveChat::new(Sdk::Python, &base(&gateway))
         .max_tokens(8)
-        .clients(19, 20)
+        .clients(19, 250)
         .start();
     gateway.until_queue(1, 4);
     let mut deferred: f64 = 0.0;
@@ -186,6 +186,8 @@ fn the_clients_retry_exactly_as_told() {
     let gateway = before(&model.url()).config("queue.max_waiting = 0").start();
     recovers(&gateway);
     for sdk in SDKS {
+        // The slot settles after a client that left, and nobody may wait here.
+        recovers(&gateway);
         let long = running(&gateway, 1500);
         let seen = LiveChat::new(sdk, &base(&gateway)).retries(1).run();
         let attempts = seen["attempts"].as_array().unwrap();
@@ -285,7 +287,7 @@ fn sixty_turns_never_show_the_server_s_400_and_keep_the_system_message() {
     let refusals = tap
         .chats()
         .iter()
-        .filter(|heard| heard.answered.starts_with(b"HTTP/1.1 400"))
+        .filter(|heard| heard.status() == Some(400))
         .count();
     assert_eq!(refusals, 0, "exact counting needs no second try");
     recovers(&gateway);
@@ -400,6 +402,7 @@ fn a_server_killed_in_the_middle_of_a_stream_is_said_in_the_stream_to_every_clie
         let chat = LiveChat::new(sdk, &base(&gateway))
             .streamed()
             .max_tokens(1500)
+            .extra(&json!({"ignore_eos": true}))
             .start();
         within(LIVE_LIMIT, "the stream flows", || {
             let items = gateway.status()["queue"]["items"].clone();
@@ -554,6 +557,7 @@ fn an_official_client_that_is_killed_stops_the_server() {
         let chat = LiveChat::new(sdk, &base(&gateway))
             .streamed()
             .max_tokens(1500)
+            .extra(&json!({"ignore_eos": true}))
             .start();
         model.until_busy(true);
         chat.kill();

@@ -5,7 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "a test fails by panicking and says why"
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, says why, and waits by the real clock"
 )]
 
 mod support;
@@ -16,14 +17,26 @@ mod harness;
 // The contract.
 mod access;
 mod article;
+mod browser;
 mod config;
 mod content;
+mod faults;
+mod framing;
 mod health;
+#[cfg(unix)]
+mod hygiene;
+#[cfg(target_os = "linux")]
+mod limits;
 mod line;
 mod live;
+#[cfg(target_os = "linux")]
+mod load;
 mod memory;
+mod pages;
+mod panics;
 mod pause;
 mod refusals;
 mod slot;
+mod soak;
 mod stream;
 mod window;

@@ -20,7 +20,7 @@ fn always_at(level: &str) -> String {
             _ => 3,
         };
         let (percent, mib) = if rank <= wanted {
-            (100, 100_000_000)
+            (100, 1_048_576)
         } else {
             (0, 0)
         };

@@ -298,6 +298,8 @@ fn a_stream_without_framing_that_ends_early_says_so() {
     let answer = gateway.chat(&chat::streamed("hello"));
     assert!(answer.text().starts_with(&delta("one")));
     error_event(&answer.body, "LLM_INTERRUPTED");
+    gateway.control("POST", "/oneslot/check", "");
+    gateway.until_status("ready again", |status| status["health"]["state"] == "ready");
     // The same with its finish is complete.
     let whole = format!("{}{}{DONE}", delta("one"), finish("stop"));
     upstream.next_chat(Script::new().send(head).send(whole.as_bytes()).fin());
@@ -665,6 +667,56 @@ fn interim_heads_and_bytes_behind_an_answer_confuse_nobody() {
         "an answer nobody asked for goes to nobody"
     );
     gateway.stands(&upstream);
+}
+
+#[test]
+fn heads_that_no_server_should_send_end_in_an_answer_or_an_error_and_nothing_else() {
+    let long = "x".repeat(500_000);
+    let many: String = (0..150).map(|at| format!("x-{at}: 1\r\n")).collect();
+    let body = br#"{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}"#;
+    let length = body.len();
+    let with = |fields: &str| {
+        let mut bytes = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{fields}content-length: {length}\r\n\r\n"
+        )
+        .into_bytes();
+        bytes.extend_from_slice(body);
+        Script::new().send(&bytes)
+    };
+    let short = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 5\r\n\r\n{\"choices\":[]}";
+    for script in [
+        with(&format!("x-long: {long}\r\n")),
+        with(&many),
+        with("transfer-encoding: chunked\r\n"),
+        with("content-length: 3\r\n"),
+        Script::new().send(short),
+        Script::new()
+            .send(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n")
+            .fin(),
+        Script::new()
+            .drip(
+                b"HTTP/1.1 100 Continue\r\n\r\n",
+                Duration::from_millis(1),
+                300,
+            )
+            .fin(),
+    ] {
+        for body in [chat::whole("x"), chat::streamed("x")] {
+            let upstream = Upstream::plain();
+            let mut gateway = Setup::before(&upstream).start();
+            upstream.next_chat(script.clone());
+            upstream.next_chat(script.clone());
+            let answer = gateway.chat(&body);
+            assert!(
+                matches!(answer.status(), 200 | 502..=504),
+                "{:?}",
+                answer.head
+            );
+            assert_eq!(answer.head.get("x-long"), None);
+            assert_eq!(answer.end, End::Whole);
+            gateway.stands(&upstream);
+        }
+    }
 }
 
 #[test]

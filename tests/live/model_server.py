@@ -23,6 +23,7 @@ HEALTH_LIMIT_S = 60
 def wishes():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", required=True, help="the GGUF file")
+    parser.add_argument("--name", default="smollm2", help="the name it is served by")
     parser.add_argument("--port", type=int, default=8080, help="0 lets the system choose")
     parser.add_argument("--ctx", type=int, default=2048, help="the window, in tokens")
     parser.add_argument("--threads", type=int, default=1)
@@ -40,6 +41,8 @@ def wishes():
 def params_for(wish):
     params = xllamacpp.CommonParams()
     params.model.path = wish.model
+    # The name that clients see: without one it is the file's whole path.
+    params.model_alias = {wish.name}
     params.hostnames = ["127.0.0.1"]
     params.port = wish.port
     params.n_ctx = wish.ctx

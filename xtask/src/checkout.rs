@@ -17,13 +17,17 @@ pub(crate) struct Checkout {
 }
 
 impl Checkout {
-    /// The tree that this program was built from, and its cache folder, made if need be.
+    /// The tree that cargo runs this program for, and its cache folder, made if need be.
+    ///
+    /// Asked at run time: with one target folder for two trees, cargo may run a program that was
+    /// built in the other.
     ///
     /// # Errors
     /// [`Fault::Write`] when the cache folder cannot be made.
     pub(crate) fn find() -> Result<Self, Fault> {
-        let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let root = package.parent().unwrap_or(package).to_path_buf();
+        let package = env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        let root = package.parent().unwrap_or(&package).to_path_buf();
         let cache = env::var_os(CACHE_VARIABLE)
             .filter(|value| !value.is_empty())
             .map_or_else(|| root.join(".cache"), |value| root.join(value));

@@ -24,6 +24,7 @@ const LIFTED_FOR_TESTS: [&str; 6] = [
 /// The first check that fails.
 pub(crate) fn lint(checkout: &Checkout) -> Result<(), Fault> {
     parts::toolchain(checkout)?;
+    parts::linters(checkout)?;
     sources(checkout)?;
     dependencies(checkout)
 }

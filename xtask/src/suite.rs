@@ -14,6 +14,9 @@ use crate::panel;
 use crate::parts;
 use crate::say;
 
+/// What the names of tests against a real model have in common.
+const LIVE: &str = "live::";
+
 /// Sets up, lints, builds, tests, and holds the ledger of promises against the tests that ran.
 ///
 /// # Errors
@@ -26,6 +29,7 @@ pub(crate) fn test(checkout: &Checkout) -> Result<(), Fault> {
     let began = Instant::now();
     let ledger = Ledger::read(checkout)?;
     parts::toolchain(checkout)?;
+    parts::linters(checkout)?;
     lint::sources(checkout)?;
     lint::dependencies(checkout)?;
     build(checkout)?;
@@ -43,6 +47,25 @@ pub(crate) fn test(checkout: &Checkout) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Measures the gateway under floods, optimised as it is shipped, one after the other.
+///
+/// # Errors
+/// A build that fails, or a bound that does not hold.
+pub(crate) fn load(checkout: &Checkout) -> Result<(), Fault> {
+    parts::toolchain(checkout)?;
+    say::step("Load");
+    let build = ["test", "--release", "--locked", "--test", "gateway"];
+    let alone = [
+        "--",
+        "load::",
+        "--ignored",
+        "--nocapture",
+        "--test-threads",
+        "1",
+    ];
+    call::run(checkout.cargo().args(build).args(alone))
+}
+
 /// The product's own features were compiled alone by clippy; here it is built with what its tests
 /// add, once for both.
 fn build(checkout: &Checkout) -> Result<(), Fault> {
@@ -54,16 +77,28 @@ fn build(checkout: &Checkout) -> Result<(), Fault> {
 fn run_tests(checkout: &Checkout) -> Result<Outcomes, Fault> {
     let live = parts::ready(checkout)?;
     say::step("Tests");
+    let quick = tests(checkout, &live, &["--skip", LIVE])?;
+    // One at a time and beside nothing else: a real model starves where anything competes.
+    say::step("Tests with a real model");
+    let real = tests(checkout, &live, &[LIVE, "--test-threads", "1"])?;
+    Ok(Outcomes::read(&format!("{quick}\n{real}")))
+}
+
+/// One run of all test programs, with arguments for each; what it printed.
+fn tests(checkout: &Checkout, live: &parts::Live, filter: &[&str]) -> Result<String, Fault> {
     let mut command = checkout.cargo();
     command
         .args(["test", "--workspace", "--no-fail-fast", "--locked"])
+        .arg("--")
+        .args(filter)
         .envs(live.environment())
         // The outcomes are read from this text: it must be plain.
         .env("CARGO_TERM_COLOR", "never");
     let shown = call::shown(&command);
     let (status, output) = call::run_and_keep(command)?;
-    if !status.success() {
-        return Err(Fault::Failed { shown, status });
+    if status.success() {
+        Ok(output)
+    } else {
+        Err(Fault::Failed { shown, status })
     }
-    Ok(Outcomes::read(&output))
 }

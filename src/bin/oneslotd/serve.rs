@@ -23,7 +23,7 @@ pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
     for notice in &loaded.notices {
         out::tell(&format!("note: {notice}"));
     }
-    let _log = logging(loaded.settings.log.level.name(), &state);
+    let log = logging(loaded.settings.log.level.name(), &state);
     let serve = if serve.demo {
         gateway::Serve::Demo
     } else {
@@ -34,6 +34,7 @@ pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
         state,
         lock,
         serve,
+        log,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -57,7 +57,9 @@ fn block(snapshot: &Value, address: &str) -> String {
 }
 
 fn head(snapshot: &Value, address: &str) -> String {
-    let state = text(snapshot, "/state").unwrap_or("unknown");
+    let state = text(snapshot, "/state")
+        .unwrap_or("unknown")
+        .replace('_', " ");
     let version = text(snapshot, "/version").unwrap_or("?");
     row("OneSlot", &format!("{state}, version {version}, {address}"))
 }
@@ -80,7 +82,11 @@ fn health(snapshot: &Value) -> Option<String> {
     let state = text(snapshot, "/health/state")?;
     let mut words = state.to_owned();
     if let Some(failures) = number(snapshot, "/health/consecutive_failures").filter(|n| *n > 0) {
-        words += &format!(", {failures} failures in a row");
+        let failures = match failures {
+            1 => "1 failure".to_owned(),
+            more => format!("{more} failures in a row"),
+        };
+        words += &format!(", {failures}");
     }
     if let Some(error) = text(snapshot, "/health/last_error") {
         words += &format!(" ({error})");

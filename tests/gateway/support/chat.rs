@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::canary::CANARY;
+
 /// One user message, not streamed.
 pub(crate) fn whole(text: &str) -> Value {
-    json!({"model": "m", "messages": [{"role": "user", "content": text}]})
+    json!({"model": "m", "messages": [{"role": "user", "content": text}], "user": CANARY})
 }
 
 /// One user message, streamed.
@@ -45,14 +47,4 @@ pub(crate) fn history(turns: usize, size: usize) -> Vec<Value> {
     }
     messages.push(message("user", "And what is the last word?"));
     messages
-}
-
-/// The contents of the messages of a body, in order.
-pub(crate) fn contents(body: &Value) -> Vec<String> {
-    body["messages"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|message| message["content"].as_str().unwrap_or_default().to_owned())
-        .collect()
 }

@@ -25,6 +25,11 @@ pub(crate) enum Flavour {
 impl Flavour {
     /// What this server says to a request nobody wrote a script for.
     pub(crate) fn answer(&mut self, request: &Request, busy: bool) -> Script {
+        if request.method == "HEAD" {
+            let mut get = request.clone();
+            get.method = "GET".to_owned();
+            return without_body(self.answer(&get, busy));
+        }
         match self {
             Self::Plain => plain(request),
             Self::LlamaCpp { window } => llama_cpp(request, *window, busy),
@@ -32,6 +37,16 @@ impl Flavour {
             Self::LmStudio { loaded, on_load } => lm_studio(request, loaded, *on_load),
         }
     }
+}
+
+/// The answer to a HEAD request: the head alone, with the length the body would have.
+fn without_body(mut script: Script) -> Script {
+    if let Some(super::script::Step::Send(bytes)) = script.steps.first_mut()
+        && let Some(end) = super::wire::find(bytes, b"\r\n\r\n")
+    {
+        bytes.truncate(end + 4);
+    }
+    script
 }
 
 /// Tokens of a chat, by the rule above.
@@ -152,9 +167,7 @@ fn with_llama_headers(mut script: Script) -> Script {
 fn ollama(request: &Request, loaded: &mut Option<u64>, on_load: u64) -> Script {
     let body = request.json();
     match (request.method.as_str(), request.path()) {
-        ("GET" | "HEAD", "/") => {
-            Script::whole(200, "text/plain; charset=utf-8", b"Ollama is running")
-        }
+        ("GET", "/") => Script::whole(200, "text/plain; charset=utf-8", b"Ollama is running"),
         ("GET", "/api/version") => Script::json(200, &json!({"version": "0.14.2"})),
         ("GET", "/v1/models") => models(&json!({
             "id": "llama3.2:latest", "object": "model", "created": 1, "owned_by": "library"})),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::canary::{CANARY, files_under, found_in};
 use super::client::{Client, End, Response, request};
 use super::upstream::Upstream;
 use super::{LIMIT, chat, eventually};
@@ -22,6 +23,8 @@ pub(crate) struct Setup {
     toml: String,
     env: Vec<(String, String)>,
     args: Vec<String>,
+    listen: String,
+    limits: String,
     home: TempDir,
 }
 
@@ -37,8 +40,16 @@ impl Setup {
             toml: String::new(),
             env: Vec::new(),
             args: Vec::new(),
+            limits: String::new(),
+            listen: "127.0.0.1:0".to_owned(),
             home: tempfile::tempdir().expect("a temporary directory can be made"),
         }
+    }
+
+    /// Serves on this address instead of a free loopback port.
+    pub(crate) fn listen(mut self, address: &str) -> Self {
+        address.clone_into(&mut self.listen);
+        self
     }
 
     /// Adds lines to the configuration file; members as dotted keys (`queue.max_waiting = 1`).
@@ -58,13 +69,30 @@ impl Setup {
         self
     }
 
+    /// With so many open files allowed (`ulimit -n`).
+    pub(crate) fn descriptors(mut self, count: u32) -> Self {
+        self.limits.push_str(&format!("ulimit -n {count}; "));
+        self
+    }
+
+    /// Under this file mode mask.
+    pub(crate) fn umask(mut self, mask: &str) -> Self {
+        self.limits.push_str(&format!("umask {mask}; "));
+        self
+    }
+
     pub(crate) fn config_path(&self) -> PathBuf {
         self.home.path().join("oneslot.toml")
     }
 
     /// Starts it and waits until it says that it serves.
     pub(crate) fn start(self) -> Gateway {
-        std::fs::write(self.config_path(), &self.toml).expect("the configuration can be written");
+        let mut toml = self.toml.clone();
+        // The whole suite runs at the highest level, so that the search at each end means most.
+        if !toml.contains("log") {
+            toml.insert_str(0, "log.level = \"trace\"\n");
+        }
+        std::fs::write(self.config_path(), toml).expect("the configuration can be written");
         self.start_as_is()
     }
 
@@ -77,7 +105,7 @@ impl Setup {
     pub(crate) fn start_refused(self) -> Output {
         std::fs::write(self.config_path(), &self.toml).expect("the configuration can be written");
         let mut child = self
-            .serve("127.0.0.1:0")
+            .serve()
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -93,10 +121,15 @@ impl Setup {
         child.wait_with_output().expect("its output can be read")
     }
 
-    fn serve(&self, listen: &str) -> Command {
+    fn serve(&self) -> Command {
         let mut command = self.command();
+        command.arg("serve");
+        // Without a flag the file decides, also while it runs.
+        if !self.listen.is_empty() {
+            command.args(["--listen", &self.listen]);
+        }
         command
-            .args(["serve", "--listen", listen, "--config"])
+            .arg("--config")
             .arg(self.config_path())
             .arg("--state")
             .arg(self.state())
@@ -107,7 +140,13 @@ impl Setup {
     /// The binary with an environment of its own: nothing of the caller's leaks in.
     fn command(&self) -> Command {
         let home = self.home.path();
-        let mut command = Command::new(BINARY);
+        let mut command = if self.limits.is_empty() {
+            Command::new(BINARY)
+        } else {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("{}exec \"$0\" \"$@\"", self.limits), BINARY]);
+            command
+        };
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -137,12 +176,8 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     fn spawn(setup: Setup) -> Self {
-        Self::spawn_on(setup, "127.0.0.1:0")
-    }
-
-    fn spawn_on(setup: Setup, listen: &str) -> Self {
         let mut child = setup
-            .serve(listen)
+            .serve()
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -189,9 +224,13 @@ impl Gateway {
         self.setup.home.path()
     }
 
-    /// Everything it has said on standard output and standard error.
+    /// Everything it has said on standard output, on standard error and in its log file.
     pub(crate) fn said(&self) -> String {
-        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
+        let mut said = String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned();
+        if let Ok(log) = std::fs::read(self.state_path().join("oneslot.log")) {
+            said.push_str(&String::from_utf8_lossy(&log));
+        }
+        said
     }
 
     /// The process id.
@@ -223,7 +262,7 @@ impl Gateway {
         body: &[u8],
     ) -> Vec<u8> {
         let host = self.address.to_string();
-        let mut fields = vec![("host", host.as_str())];
+        let mut fields = vec![("host", host.as_str()), ("x-canary", CANARY)];
         if method == "POST" {
             fields.push(("content-type", "application/json"));
         }
@@ -397,15 +436,9 @@ impl Gateway {
     /// Starts a gateway that has ended again, with the same configuration and state.
     pub(crate) fn start_again(mut self) -> Self {
         let listen = self.address.to_string();
-        let bare = Setup {
-            toml: String::new(),
-            env: Vec::new(),
-            args: Vec::new(),
-            home: tempfile::tempdir().expect("a temporary directory can be made"),
-        };
-        let setup = std::mem::replace(&mut self.setup, bare);
+        let setup = std::mem::replace(&mut self.setup, Setup::bare());
         drop(self);
-        Self::spawn_on(setup, &listen)
+        Self::spawn(setup.listen(&listen))
     }
 
     // What every test ends with.
@@ -456,8 +489,8 @@ impl Gateway {
     }
 }
 
-impl Drop for Gateway {
-    fn drop(&mut self) {
+impl Gateway {
+    fn end(&mut self) {
         if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
             return;
         }
@@ -474,6 +507,27 @@ impl Drop for Gateway {
         let _ = self.child.wait();
         if thread::panicking() {
             eprintln!("oneslotd did not end on SIGTERM");
+        }
+    }
+
+    /// Nothing of any prompt, answer or header was written or said, whatever the test did.
+    fn left_no_canary(&self) {
+        if let Some(form) = found_in(self.said().as_bytes()) {
+            panic!("{form:?} in what oneslotd said:\n{}", self.said());
+        }
+        for file in files_under(self.home()) {
+            if let Some(form) = found_in(&std::fs::read(&file).unwrap_or_default()) {
+                panic!("{form:?} in {}", file.display());
+            }
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.end();
+        if !thread::panicking() {
+            self.left_no_canary();
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// A real part's place, as `cargo xtask test` tells it.
-fn given(name: &str) -> String {
+pub(crate) fn given(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
         panic!(
             "{name} is not set: run this test with `cargo xtask test`, which brings the real parts"
@@ -37,7 +37,8 @@ fn given(name: &str) -> String {
     })
 }
 
-fn in_tests(path: &str) -> PathBuf {
+/// A file of the tests.
+pub(crate) fn in_tests(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(path)
@@ -69,12 +70,13 @@ impl LiveChat {
                 command
             }
             Sdk::Node6 | Sdk::Node7 => {
-                let mut command = Command::new(given("ONESLOT_TEST_NODE"));
-                let sdk = if sdk == Sdk::Node6 {
-                    "openai6"
+                // The newest client on the oldest Node that it takes.
+                let (node, sdk) = if sdk == Sdk::Node6 {
+                    ("ONESLOT_TEST_NODE", "openai6")
                 } else {
-                    "openai7"
+                    ("ONESLOT_TEST_NODE22", "openai7")
                 };
+                let mut command = Command::new(given(node));
                 // The script is run from where its packages are.
                 let clients = PathBuf::from(given("ONESLOT_TEST_CLIENTS"));
                 command
@@ -102,16 +104,16 @@ impl LiveChat {
         self.args(&["--max-tokens", &count])
     }
 
-    /// So many at once, each started so long after the one before; see `run_all`.
+    /// Further members of the body, as JSON.
+    pub(crate) fn extra(self, members: &Value) -> Self {
+        let members = members.to_string();
+        self.args(&["--extra", &members])
+    }
+
+    /// So many at once, each started so long after the one before; see `finish_all`.
     pub(crate) fn clients(self, count: u32, gap_ms: u32) -> Self {
         let (count, gap) = (count.to_string(), gap_ms.to_string());
         self.args(&["--clients", &count, "--gap-ms", &gap])
-    }
-
-    /// The client's own limit, in seconds.
-    pub(crate) fn timeout(self, seconds: u32) -> Self {
-        let seconds = seconds.to_string();
-        self.args(&["--timeout", &seconds])
     }
 
     pub(crate) fn messages(self, file: &std::path::Path) -> Self {
@@ -127,11 +129,6 @@ impl LiveChat {
     /// Runs it and returns the one JSON line it prints.
     pub(crate) fn run(self) -> Value {
         self.start().finish()
-    }
-
-    /// Runs it and returns a line for each client, in the order in which they ended.
-    pub(crate) fn run_all(self) -> Vec<Value> {
-        self.start().finish_all()
     }
 
     /// Starts it beside the test.

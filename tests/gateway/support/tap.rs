@@ -4,49 +4,109 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Instant;
 
 use serde_json::Value;
 
-use super::wire::{Decoder, Head, find};
+use super::wire::{Decoder, Framing, Head, find};
 
-/// What went over one connection.
-#[derive(Debug, Clone, Default)]
+/// One request and what came back.
+#[derive(Debug, Clone)]
 pub(crate) struct Heard {
-    /// From the gateway.
-    pub(crate) asked: Vec<u8>,
-    /// From the server.
-    pub(crate) answered: Vec<u8>,
+    asked: Message,
+    answered: Option<Message>,
+    asked_at: Instant,
 }
 
 impl Heard {
-    /// Whether it was a chat.
-    pub(crate) fn is_chat(&self) -> bool {
-        self.asked
-            .starts_with(b"POST /v1/chat/completions HTTP/1.1\r\n")
-    }
-
     /// The JSON body of its request.
     pub(crate) fn request(&self) -> Value {
-        serde_json::from_slice(&body(&self.asked)).expect("a chat's body is JSON")
+        serde_json::from_slice(&self.asked.body).expect("a chat's body is JSON")
     }
 
     /// The body of its answer, without its framing.
     pub(crate) fn answer(&self) -> Vec<u8> {
-        body(&self.answered)
+        let answered = self.answered.as_ref().expect("an answer came");
+        answered.body.clone()
+    }
+
+    /// The status of its answer, if one came.
+    pub(crate) fn status(&self) -> Option<u16> {
+        self.answered
+            .as_ref()
+            .map(|answered| answered.head.status())
     }
 }
 
-fn body(bytes: &[u8]) -> Vec<u8> {
-    let end = find(bytes, b"\r\n\r\n").expect("a head that ended") + 4;
-    let mut decoder = Decoder::new(Head::parse(&bytes[..end]).framing());
-    decoder.push(&bytes[end..]);
-    decoder.body
+/// A head and the body behind it.
+#[derive(Debug, Clone)]
+struct Message {
+    head: Head,
+    body: Vec<u8>,
+    /// Where it began among the bytes of its direction.
+    start: usize,
+}
+
+/// The bytes of one direction, and when each piece of them came.
+#[derive(Debug, Default)]
+struct Side {
+    bytes: Vec<u8>,
+    came: Vec<(usize, Instant)>,
+}
+
+impl Side {
+    fn note(&mut self, bytes: &[u8]) {
+        self.came.push((self.bytes.len(), Instant::now()));
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// When the byte at this place came.
+    fn at(&self, place: usize) -> Option<Instant> {
+        let piece = self.came.iter().rev().find(|(start, _)| *start <= place);
+        piece.map(|(_, at)| *at)
+    }
+
+    /// The messages so far, the last one perhaps incomplete. Without a length there is no body,
+    /// unless it ends with the connection.
+    fn messages(&self, unframed: Framing) -> Vec<Message> {
+        let mut messages = Vec::new();
+        let mut start = 0;
+        while let Some(end) = find(&self.bytes[start..], b"\r\n\r\n") {
+            let body = start + end + 4;
+            let head = Head::parse(&self.bytes[start..body]);
+            let framing = match head.framing() {
+                Framing::UntilClose => unframed,
+                framing => framing,
+            };
+            let mut decoder = Decoder::new(framing);
+            decoder.push(&self.bytes[body..]);
+            let next = self.bytes.len() - decoder.rest().len();
+            let whole = decoder.whole;
+            messages.push(Message {
+                head,
+                body: decoder.body,
+                start,
+            });
+            if !whole {
+                break;
+            }
+            start = next;
+        }
+        messages
+    }
+}
+
+/// Both directions of one connection.
+#[derive(Debug, Default)]
+struct Wire {
+    asked: Side,
+    answered: Side,
 }
 
 /// A listener in front of a server. It keeps listening whether the server is there or not.
 pub(crate) struct Tap {
     address: SocketAddr,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    wires: Arc<Mutex<Vec<Wire>>>,
 }
 
 impl Tap {
@@ -56,8 +116,8 @@ impl Tap {
         let address = listener
             .local_addr()
             .expect("a bound socket has an address");
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let all = Arc::clone(&heard);
+        let wires = Arc::new(Mutex::new(Vec::new()));
+        let all = Arc::clone(&wires);
         thread::spawn(move || {
             for near in listener.incoming().flatten() {
                 let Ok(far) = TcpStream::connect(("127.0.0.1", port)) else {
@@ -65,28 +125,48 @@ impl Tap {
                 };
                 let number = {
                     let mut all = all.lock().unwrap();
-                    all.push(Heard::default());
+                    all.push(Wire::default());
                     all.len() - 1
                 };
-                pass(&near, &far, &all, move |heard| &mut heard[number].asked);
-                pass(&far, &near, &all, move |heard| &mut heard[number].answered);
+                pass(&near, &far, &all, move |all| &mut all[number].asked);
+                pass(&far, &near, &all, move |all| &mut all[number].answered);
             }
         });
-        Self { address, heard }
+        Self { address, wires }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The chats so far, in the order in which their connections were made.
+    /// The chats so far, in the order in which they were asked.
     pub(crate) fn chats(&self) -> Vec<Heard> {
-        let heard = self.heard.lock().unwrap();
-        heard
-            .iter()
-            .filter(|heard| heard.is_chat())
-            .cloned()
-            .collect()
+        let wires = self.wires.lock().unwrap();
+        let mut chats = Vec::new();
+        for wire in wires.iter() {
+            let mut answers = wire.answered.messages(Framing::UntilClose).into_iter();
+            for asked in wire.asked.messages(Framing::Length(0)) {
+                let answered = answers.next();
+                if !asked
+                    .head
+                    .first
+                    .starts_with("POST /v1/chat/completions HTTP/")
+                {
+                    continue;
+                }
+                let asked_at = wire
+                    .asked
+                    .at(asked.start)
+                    .expect("it was asked at some time");
+                chats.push(Heard {
+                    asked,
+                    answered,
+                    asked_at,
+                });
+            }
+        }
+        chats.sort_by_key(|heard| heard.asked_at);
+        chats
     }
 }
 
@@ -94,8 +174,8 @@ impl Tap {
 fn pass(
     from: &TcpStream,
     to: &TcpStream,
-    all: &Arc<Mutex<Vec<Heard>>>,
-    of: impl Fn(&mut Vec<Heard>) -> &mut Vec<u8> + Send + 'static,
+    all: &Arc<Mutex<Vec<Wire>>>,
+    side: impl Fn(&mut Vec<Wire>) -> &mut Side + Send + 'static,
 ) {
     let (Ok(mut from), Ok(mut to)) = (from.try_clone(), to.try_clone()) else {
         return;
@@ -104,7 +184,7 @@ fn pass(
     thread::spawn(move || {
         let mut buffer = [0; 16 * 1024];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            of(&mut all.lock().unwrap()).extend_from_slice(&buffer[..count]);
+            side(&mut all.lock().unwrap()).note(&buffer[..count]);
             if to.write_all(&buffer[..count]).is_err() {
                 break;
             }

@@ -34,12 +34,12 @@ export function windowBar(snapshot: Snapshot): WindowBar | null {
   return latest ? bar(size, latest.app, false, latest) : null;
 }
 
-type Numbers = Pick<ItemPlan, "prompt_before" | "prompt_after" | "granted">;
+type Numbers = Pick<ItemPlan, "prompt_before" | "prompt_after" | "granted" | "asked">;
 
 function bar(size: number, app: string | null, running: boolean, numbers: Numbers): WindowBar {
   const prompt = Math.min(numbers.prompt_after ?? 0, size);
   const cut = Math.max(0, (numbers.prompt_before ?? prompt) - prompt);
   const room = size - prompt;
-  const answer = Math.min(numbers.granted ?? room, room);
+  const answer = Math.min(numbers.granted ?? numbers.asked ?? room, room);
   return { app, running, cut, prompt, answer, free: room - answer, size };
 }
