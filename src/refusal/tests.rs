@@ -82,7 +82,7 @@ fn promised(refusal: &Refusal) -> (&'static str, u16) {
             Part::Body => ("TOO_LARGE", 413),
             Part::Head | Part::Fields => ("TOO_LARGE", 431),
             Part::Uri => ("TOO_LARGE", 414),
-            Part::QueuedBytes => ("LLM_OVERLOADED", 503),
+            Part::QueuedBytes | Part::Uploads => ("LLM_OVERLOADED", 503),
         },
         Refusal::UnsupportedMediaType { .. } => ("UNSUPPORTED_MEDIA_TYPE", 415),
         Refusal::ShuttingDown => ("SHUTTING_DOWN", 503),
@@ -187,6 +187,7 @@ fn fixed() -> Vec<Refusal> {
         Part::Fields,
         Part::Uri,
         Part::QueuedBytes,
+        Part::Uploads,
     ];
     all.extend(parts.map(|part| Refusal::TooLarge { part, limit: 64 }));
     all
