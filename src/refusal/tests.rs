@@ -267,7 +267,7 @@ fn a_code_is_in_capitals_and_means_one_kind_of_refusal() {
         );
         // Bodies that wait together are a full line as well.
         if let Refusal::TooLarge {
-            part: Part::QueuedBytes,
+            part: Part::QueuedBytes | Part::Uploads,
             ..
         } = refusal
         {

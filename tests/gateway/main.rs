@@ -20,6 +20,7 @@ mod article;
 mod browser;
 mod config;
 mod content;
+mod faults;
 mod framing;
 mod health;
 #[cfg(unix)]
@@ -36,5 +37,6 @@ mod panics;
 mod pause;
 mod refusals;
 mod slot;
+mod soak;
 mod stream;
 mod window;

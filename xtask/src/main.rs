@@ -12,6 +12,7 @@ mod outcomes;
 mod parts;
 mod run;
 mod say;
+mod soak;
 mod suite;
 mod words;
 
@@ -44,6 +45,7 @@ fn carry_out(order: Order) -> Result<(), Fault> {
         Order::Load => suite::load(&checkout),
         Order::Setup => parts::ready(&checkout).map(|_| ()),
         Order::Ledger(form) => ledger::show(&checkout, form),
+        Order::Soak(minutes) => soak::soak(&checkout, minutes),
         Order::Model(wish) => run::model(&checkout, &wish),
         Order::Run(wish) => run::gateway(&checkout, &wish),
     }

@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use crate::ledger::Form;
+use crate::soak;
 
 /// What `cargo xtask help` prints.
 pub(crate) const HELP: &str = "\
@@ -14,6 +15,7 @@ cargo xtask model [--port P] [--ctx N]
                               only that llama.cpp, in the foreground
                               (port 8080, window 2048 tokens unless told)
 cargo xtask lint              formatting, clippy, dependencies' licences and sources
+cargo xtask soak [MINUTES]    random traffic, leavers and restarts for so long (20 unless told)
 cargo xtask setup             only bring what `test` and `run` need
 cargo xtask load              floods at full size against an optimised gateway; prints memory,
                               descriptors and the slowest normal request (about ten minutes)
@@ -32,6 +34,8 @@ pub(crate) enum Order {
     Setup,
     Load,
     Ledger(Form),
+    /// For so many minutes.
+    Soak(u64),
     Model(ModelWish),
     Run(RunWish),
 }
@@ -80,6 +84,11 @@ pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Order, Fau
         "ledger" => match rest.as_slice() {
             [] => Ok(Order::Ledger(Form::Print)),
             [word] if word == "--write" => Ok(Order::Ledger(Form::Write)),
+            _ => Err(surplus(&rest)),
+        },
+        "soak" => match rest.as_slice() {
+            [] => Ok(Order::Soak(soak::MINUTES)),
+            [minutes] => number("soak", minutes).map(Order::Soak),
             _ => Err(surplus(&rest)),
         },
         "model" => read_model(&rest).map(Order::Model),
@@ -174,6 +183,13 @@ mod tests {
             wish(0, 512),
             "any order will do"
         );
+    }
+
+    #[test]
+    fn a_soak_lasts_as_long_as_it_is_told() {
+        assert_eq!(order("soak"), Some(Order::Soak(soak::MINUTES)));
+        assert_eq!(order("soak 3"), Some(Order::Soak(3)));
+        assert_eq!(order("soak long"), None);
     }
 
     #[test]
