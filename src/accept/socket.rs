@@ -3,8 +3,9 @@
 //! A client that takes little but goes on taking must be told from one that takes nothing. What
 //! the gateway sees of it is only that the system has room again, and that comes late: after a
 //! part of its own buffer is free, and after the client's system has freed a whole packet as it
-//! merged it. With a small buffer and small pieces a client that reads 1 kB/s is seen to move
-//! every 23 s at worst; with the system's own it took up to 128 s (measured on Linux, loopback).
+//! merged it. With a small buffer and small pieces a client that reads 1 kB/s was seen to move every
+//! 23 s or sooner on a quiet machine, with the system's own up to 128 s apart (Linux, loopback). On
+//! a very busy machine one such reader of two was still cut after 60 s.
 
 use std::io::{self, IoSlice};
 
