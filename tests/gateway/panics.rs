@@ -1,7 +1,7 @@
 //! A panic in any stage ends one request, says so, frees the slot and writes nothing of what was
 //! said. The program is built with `fault-injection`, so that a test can ask for one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::support::chat;
 use crate::support::client::Response;
@@ -25,11 +25,11 @@ fn started(upstream: &Upstream) -> (Gateway, PathBuf) {
     (gateway, file)
 }
 
-fn panic_at(file: &std::path::Path, stage: &str) {
+fn panic_at(file: &Path, stage: &str) {
     std::fs::write(file, format!("{stage}\n{WORDS}")).unwrap();
 }
 
-fn used_up(file: &std::path::Path) {
+fn used_up(file: &Path) {
     eventually("the panic happened", || (!file.exists()).then_some(()));
 }
 
