@@ -23,14 +23,21 @@ mod content;
 mod faults;
 mod framing;
 mod health;
+#[cfg(unix)]
+mod hygiene;
+#[cfg(target_os = "linux")]
 mod limits;
 mod line;
 mod live;
+#[cfg(target_os = "linux")]
+mod load;
 mod memory;
+mod memory_live;
 mod pages;
 mod panics;
 mod pause;
 mod refusals;
+mod sleep;
 mod slot;
 mod soak;
 mod stream;

@@ -42,6 +42,7 @@ fn carry_out(order: Order) -> Result<(), Fault> {
         }
         Order::Test => suite::test(&checkout),
         Order::Lint => lint::lint(&checkout),
+        Order::Load => suite::load(&checkout),
         Order::Setup => parts::ready(&checkout).map(|_| ()),
         Order::Ledger(form) => ledger::show(&checkout, form),
         Order::Soak(minutes) => soak::soak(&checkout, minutes),

@@ -17,6 +17,8 @@ cargo xtask model [--port P] [--ctx N]
 cargo xtask lint              formatting, clippy, dependencies' licences and sources
 cargo xtask soak [MINUTES]    random traffic, leavers and restarts for so long (20 unless told)
 cargo xtask setup             only bring what `test` and `run` need
+cargo xtask load              floods at full size against an optimised gateway; prints memory,
+                              descriptors and the slowest normal request (about ten minutes)
 cargo xtask ledger [--write]  the table of promises and tests; --write puts it into
                               ARCHITECTURE.md
 cargo xtask help              this text
@@ -30,6 +32,7 @@ pub(crate) enum Order {
     Test,
     Lint,
     Setup,
+    Load,
     Ledger(Form),
     /// For so many minutes.
     Soak(u64),
@@ -77,6 +80,7 @@ pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Order, Fau
         "test" => alone(&rest, Order::Test),
         "lint" => alone(&rest, Order::Lint),
         "setup" => alone(&rest, Order::Setup),
+        "load" => alone(&rest, Order::Load),
         "ledger" => match rest.as_slice() {
             [] => Ok(Order::Ledger(Form::Print)),
             [word] if word == "--write" => Ok(Order::Ledger(Form::Write)),

@@ -4,11 +4,13 @@
 //! would repair, hide or buffer can be seen. Tests wait for conditions, not for time.
 
 pub(crate) mod browser;
+pub(crate) mod canary;
 pub(crate) mod chat;
 pub(crate) mod client;
 pub(crate) mod fence;
 pub(crate) mod flavour;
 pub(crate) mod gateway;
+pub(crate) mod group;
 pub(crate) mod held;
 pub(crate) mod live;
 pub(crate) mod machine;
