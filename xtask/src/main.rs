@@ -6,9 +6,11 @@
 mod call;
 mod checkout;
 mod fault;
+mod icons;
 mod ledger;
 mod lint;
 mod outcomes;
+mod panel;
 mod parts;
 mod run;
 mod say;
@@ -45,6 +47,9 @@ fn carry_out(order: Order) -> Result<(), Fault> {
         Order::Load => suite::load(&checkout),
         Order::Setup => parts::ready(&checkout).map(|_| ()),
         Order::Ledger(form) => ledger::show(&checkout, form),
+        Order::Icons => icons::make(&checkout),
+        Order::Panel => panel::test(&checkout),
+        Order::Shots(wanted) => panel::shots(&checkout, wanted.as_deref()),
         Order::Soak(minutes) => soak::soak(&checkout, minutes),
         Order::Model(wish) => run::model(&checkout, &wish),
         Order::Run(wish) => run::gateway(&checkout, &wish),

@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::ledger::Ledger;
 use crate::lint;
 use crate::outcomes::Outcomes;
+use crate::panel;
 use crate::parts;
 use crate::say;
 
@@ -32,6 +33,7 @@ pub(crate) fn test(checkout: &Checkout) -> Result<(), Fault> {
     lint::sources(checkout)?;
     lint::dependencies(checkout)?;
     build(checkout)?;
+    panel::test(checkout)?;
     let outcomes = run_tests(checkout)?;
     say::step("Promises");
     ledger.holds(&outcomes)?;

@@ -15,6 +15,10 @@ cargo xtask model [--port P] [--ctx N]
                               only that llama.cpp, in the foreground
                               (port 8080, window 2048 tokens unless told)
 cargo xtask lint              formatting, clippy, dependencies' licences and sources
+cargo xtask panel             lint and test the panel alone
+cargo xtask shots [PART]      a picture of every state of the panel, into .cache/shots; with PART,
+                              of those with PART in their name
+cargo xtask icons             make icons/ anew from icons/source
 cargo xtask soak [MINUTES]    random traffic, leavers and restarts for so long (20 unless told)
 cargo xtask setup             only bring what `test` and `run` need
 cargo xtask load              floods at full size against an optimised gateway; prints memory,
@@ -32,6 +36,9 @@ pub(crate) enum Order {
     Test,
     Lint,
     Setup,
+    Icons,
+    Panel,
+    Shots(Option<String>),
     Load,
     Ledger(Form),
     /// For so many minutes.
@@ -80,6 +87,13 @@ pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Order, Fau
         "test" => alone(&rest, Order::Test),
         "lint" => alone(&rest, Order::Lint),
         "setup" => alone(&rest, Order::Setup),
+        "icons" => alone(&rest, Order::Icons),
+        "panel" => alone(&rest, Order::Panel),
+        "shots" => match rest.as_slice() {
+            [] => Ok(Order::Shots(None)),
+            [part] => Ok(Order::Shots(Some(part.clone()))),
+            _ => Err(surplus(&rest)),
+        },
         "load" => alone(&rest, Order::Load),
         "ledger" => match rest.as_slice() {
             [] => Ok(Order::Ledger(Form::Print)),
