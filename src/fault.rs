@@ -21,6 +21,8 @@ pub(crate) enum Stage {
     Body,
     /// While the outcome is recorded.
     Record,
+    /// Beside all requests, while the upstream is probed.
+    Probe,
 }
 
 /// Panics if a test wants it here.

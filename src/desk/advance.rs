@@ -24,6 +24,7 @@ impl Desk {
         }
         self.expire(now, out);
         self.dispatch(now, out);
+        self.turn_away(out);
         self.prove(now, out);
         self.probe_when_due(now, out);
     }
@@ -155,6 +156,18 @@ impl Desk {
                     self.send_probe(now, out);
                 }
             }
+        }
+    }
+
+    /// On the way out nobody is left in line, also not who came back to it to wait for a load.
+    fn turn_away(&mut self, out: &mut Vec<Action>) {
+        while self.closing == Closing::Yes
+            && let Some(ticket) = self.line.take_head()
+        {
+            out.push(Action::Refuse {
+                id: ticket.id,
+                refusal: Refusal::ShuttingDown,
+            });
         }
     }
 

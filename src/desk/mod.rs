@@ -175,7 +175,7 @@ impl Desk {
                 self.next_probe = Some(now.at);
             }
             Event::Watched(watched) => self.watched = watched,
-            Event::ShutDown => self.shut_down(&mut out),
+            Event::ShutDown => self.closing = Closing::Yes,
             Event::StopAll(cut) => self.stop_all(cut, &mut out),
             Event::Tick => {}
         }

@@ -265,15 +265,4 @@ impl Desk {
             }
         }
     }
-
-    pub(super) fn shut_down(&mut self, out: &mut Vec<Action>) {
-        self.closing = Closing::Yes;
-        self.return_checking_to_line();
-        while let Some(ticket) = self.line.take_head() {
-            out.push(Action::Refuse {
-                id: ticket.id,
-                refusal: Refusal::ShuttingDown,
-            });
-        }
-    }
 }

@@ -164,6 +164,17 @@ fn whoever_waits_for_proof_gets_a_new_probe_when_the_server_is_another_one() {
 }
 
 #[test]
+fn who_would_wait_for_a_load_on_the_way_out_is_told_too() {
+    let mut bench = Bench::ready();
+    bench.arrive(1);
+    bench.feed(Event::ShutDown);
+    let actions = bench.feed(Event::NotReady { id: RequestId(1) });
+    assert_eq!(refused(&actions), [(1, "SHUTTING_DOWN")]);
+    assert!(bench.desk.line().is_empty(), "nobody is forgotten there");
+    assert_eq!(bench.desk.slots().iter().count(), 0);
+}
+
+#[test]
 fn stale_evidence_is_renewed_before_a_dispatch() {
     let mut bench = Bench::ready();
     bench.wait(1_500);

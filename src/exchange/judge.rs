@@ -147,19 +147,20 @@ impl Dispatch {
     }
 
     /// The connection was not made, or ended before the answer it owed.
-    pub(super) async fn broke(&self, outage: Outage) -> Try {
-        let outage = self.call.gateway.explain(outage).await;
+    pub(super) async fn broke(&self, seen: Outage) -> Try {
+        let outage = self.call.gateway.explain(seen).await;
         let retry_in = self.next_cooldown();
         let refusal = Refusal::Unavailable { outage, retry_in };
-        Try::Refused(refusal, ending_without_answer(outage))
+        Try::Refused(refusal, ending_without_answer(seen, outage))
     }
 }
 
 /// Only a connection that was there and went away means that the server may have died of the
-/// request: one that was never made, or an answer in another language, does not.
-pub(super) fn ending_without_answer(outage: Outage) -> Ending {
-    match outage {
-        Outage::Reset | Outage::ProcessGone { .. } => Ending::Died(outage),
+/// request: one that was never made, or an answer in another language, does not, whatever `told`
+/// says of it.
+pub(super) fn ending_without_answer(seen: Outage, told: Outage) -> Ending {
+    match seen {
+        Outage::Reset | Outage::ProcessGone { .. } => Ending::Died(told),
         Outage::NoneFound
         | Outage::Refused
         | Outage::ConnectTimeout
@@ -168,6 +169,35 @@ pub(super) fn ending_without_answer(outage: Outage) -> Ending {
         | Outage::WrongBaseUrl
         | Outage::Garbled
         | Outage::Silent
-        | Outage::ServerError => Ending::Failed(outage),
+        | Outage::ServerError => Ending::Failed(told),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refusal::{Death, HowEnded, MemoryThen};
+
+    #[test]
+    fn a_connection_that_was_never_made_is_no_death_whatever_became_of_the_process() {
+        let death = Death {
+            how: HowEnded::Unknown,
+            memory: MemoryThen::NotShort,
+            resident: None,
+            available: None,
+            lived: None,
+        };
+        let gone = Outage::ProcessGone { death };
+        assert_eq!(
+            ending_without_answer(Outage::Refused, gone),
+            Ending::Failed(gone),
+            "the request never reached it"
+        );
+        assert_eq!(
+            ending_without_answer(Outage::Reset, gone),
+            Ending::Died(gone)
+        );
+        let garbled = ending_without_answer(Outage::Garbled, Outage::Garbled);
+        assert_eq!(garbled, Ending::Failed(Outage::Garbled));
     }
 }

@@ -64,7 +64,7 @@ impl Dispatch {
             Err(PreloadError::Reach(outage)) => {
                 let retry_in = self.next_cooldown();
                 let refusal = Refusal::Unavailable { outage, retry_in };
-                (refusal, ending_without_answer(outage))
+                (refusal, ending_without_answer(outage, outage))
             }
             Err(PreloadError::Answer(error)) => {
                 let ending = if error.status.is_server_error() {

@@ -10,7 +10,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use crate::accept::caught;
 use crate::desk::{Effect, Event, ProbeReport, SETTLE_CEILING};
+use crate::fault;
 use crate::health::State;
 #[cfg(target_os = "linux")]
 use crate::pressure::{StallReader, stall};
@@ -57,13 +59,20 @@ async fn probe(gateway: Arc<Gateway>) {
     gateway.read_memory();
     gateway.see_power();
     let before = gateway.link();
-    let report = match &before {
-        None => search(&gateway).await,
-        Some(link) => {
-            let report = look(&gateway, link).await;
-            gateway.is_current(link).then_some(report)
+    let asked = async {
+        fault::at(fault::Stage::Probe);
+        match &before {
+            None => search(&gateway).await,
+            Some(link) => {
+                let report = look(&gateway, link).await;
+                gateway.is_current(link).then_some(report)
+            }
         }
     };
+    // A fault of our own must not leave the desk waiting for its report for ever.
+    let report = caught(asked)
+        .await
+        .unwrap_or(Some(ProbeReport::Failed(Outage::ProbeFailed)));
     // Another upstream was configured meanwhile: this report is about one that is gone, and the
     // desk has asked for a new probe already.
     let Some(report) = report else { return };

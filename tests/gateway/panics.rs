@@ -107,6 +107,20 @@ fn a_panic_behind_the_end_of_a_stream_adds_nothing_to_it() {
 }
 
 #[test]
+fn a_panic_while_the_server_is_probed_is_a_failed_probe_and_not_the_last_one() {
+    let upstream = Upstream::plain();
+    let (mut gateway, file) = started(&upstream);
+    gateway.until_status("the first probe is over", |status| {
+        status["health"]["state"] == "ready"
+    });
+    panic_at(&file, "Probe");
+    gateway.control("POST", "/oneslot/check", "");
+    used_up(&file);
+    gateway.until_status("it failed", |status| status["health"]["state"] == "down");
+    gateway.stands(&upstream);
+}
+
+#[test]
 fn a_panic_of_one_request_disturbs_no_other() {
     let upstream = Upstream::plain();
     let (mut gateway, file) = started(&upstream);
