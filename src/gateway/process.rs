@@ -61,7 +61,11 @@ impl Gateway {
         let now = match known {
             Some(process) => {
                 let look = move || process::again(&process);
-                tokio::task::spawn_blocking(look).await.ok().flatten()
+                let now = tokio::task::spawn_blocking(look).await.ok().flatten();
+                if now.is_none() {
+                    self.bury();
+                }
+                now
             }
             None => None,
         };

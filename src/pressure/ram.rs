@@ -17,8 +17,18 @@ pub struct RamReader {
     system: Option<System>,
     groups: Option<Groups>,
     /// The groups of the model's process, which may have a limit that this one does not.
-    model: Option<(u32, Groups)>,
+    model: Option<Model>,
     complaint: Complaint,
+}
+
+/// Where the model's process is.
+#[derive(Debug)]
+struct Model {
+    pid: u32,
+    groups: Groups,
+    /// The groups it was in when last seen: a dead process is in none, and how short its memory
+    /// was is asked right then.
+    named: String,
 }
 
 /// Swap, in bytes.
@@ -64,10 +74,14 @@ impl RamReader {
 
     /// Reads the limits around this process as well from now on; `None` for none.
     pub fn follow(&mut self, pid: Option<u32>) {
-        if self.model.as_ref().map(|(pid, _)| *pid) == pid || !cfg!(target_os = "linux") {
+        if self.model.as_ref().map(|model| model.pid) == pid || !cfg!(target_os = "linux") {
             return;
         }
-        self.model = pid.map(|pid| (pid, Groups::of(pid)));
+        self.model = pid.map(|pid| Model {
+            pid,
+            groups: Groups::of(pid),
+            named: String::new(),
+        });
     }
 
     /// Swap as it was at the last [`Self::read`]; `None` where it was not asked for or the
@@ -118,11 +132,16 @@ impl RamReader {
     }
 
     fn read_groups(&mut self, machine: Reading) -> Vec<Reading> {
-        let all = self
-            .groups
-            .iter()
-            .chain(self.model.iter().map(|(_, groups)| groups));
-        let groups: Vec<_> = all.flat_map(|groups| groups.read(machine)).collect();
+        let mut groups = match &self.groups {
+            Some(groups) => groups.read(machine),
+            None => Vec::new(),
+        };
+        if let Some(model) = &mut self.model {
+            if let Ok(named) = std::fs::read_to_string(format!("/proc/{}/cgroup", model.pid)) {
+                model.named = named;
+            }
+            groups.extend(model.groups.read_named(&model.named, machine));
+        }
         let mut readings = Vec::new();
         for group in groups {
             match group {

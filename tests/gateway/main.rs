@@ -27,11 +27,13 @@ mod line;
 mod live;
 
 mod memory;
+#[cfg(target_os = "linux")]
 mod memory_live;
 mod pages;
 mod panics;
 mod pause;
 mod refusals;
+#[cfg(target_os = "linux")]
 mod sleep;
 mod slot;
 mod stream;

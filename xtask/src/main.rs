@@ -8,6 +8,7 @@ mod checkout;
 mod fault;
 mod ledger;
 mod lint;
+mod measure;
 mod outcomes;
 mod parts;
 mod run;
@@ -44,6 +45,8 @@ fn carry_out(order: Order) -> Result<(), Fault> {
         Order::Setup => parts::ready(&checkout).map(|_| ()),
         Order::Ledger(form) => ledger::show(&checkout, form),
         Order::Model(wish) => run::model(&checkout, &wish),
+        Order::Pressure(args) => measure::pressure(&checkout, &args),
+        Order::Readings(args) => measure::readings(&checkout, &args),
         Order::Run(wish) => run::gateway(&checkout, &wish),
     }
 }

@@ -14,6 +14,9 @@ cargo xtask model [--port P] [--ctx N]
                               only that llama.cpp, in the foreground
                               (port 8080, window 2048 tokens unless told)
 cargo xtask lint              formatting, clippy, dependencies' licences and sources
+cargo xtask pressure [ARGS]   what memory pressure does to clients of a real model, with
+                              OneSlot and without, as a table (Linux; some minutes)
+cargo xtask readings [ARGS]   what reading memory costs, idle and busy (Linux)
 cargo xtask setup             only bring what `test` and `run` need
 cargo xtask ledger [--write]  the table of promises and tests; --write puts it into
                               ARCHITECTURE.md
@@ -30,6 +33,8 @@ pub(crate) enum Order {
     Setup,
     Ledger(Form),
     Model(ModelWish),
+    Pressure(Vec<String>),
+    Readings(Vec<String>),
     Run(RunWish),
 }
 
@@ -72,6 +77,8 @@ pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Order, Fau
         "help" | "--help" | "-h" => Ok(Order::Help),
         "test" => alone(&rest, Order::Test),
         "lint" => alone(&rest, Order::Lint),
+        "pressure" => Ok(Order::Pressure(rest)),
+        "readings" => Ok(Order::Readings(rest)),
         "setup" => alone(&rest, Order::Setup),
         "ledger" => match rest.as_slice() {
             [] => Ok(Order::Ledger(Form::Print)),
