@@ -224,6 +224,11 @@ impl Desk {
         self.health.next_cooldown(self.pressure, self.rules.backoff)
     }
 
+    /// Whether no new work is taken.
+    pub fn is_closing(&self) -> bool {
+        self.closing == Closing::Yes
+    }
+
     /// Whether a probe is under way.
     pub fn is_probing(&self) -> bool {
         self.probe != Probe::None

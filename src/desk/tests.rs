@@ -140,6 +140,30 @@ fn one_runs_four_wait_and_the_next_is_refused_at_once() {
 }
 
 #[test]
+fn whoever_waits_for_proof_gets_a_new_probe_when_the_server_is_another_one() {
+    let two = Rules {
+        slots: 2,
+        ..rules()
+    };
+    let mut bench = Bench::new(two);
+    bench.alive();
+    assert_eq!(granted(&bench.arrive(1)), [1]);
+    bench.wait(2_000);
+    assert_eq!(
+        bench.arrive(2),
+        [Action::Probe],
+        "stale evidence is renewed"
+    );
+    let actions = bench.feed(Event::UpstreamChanged);
+    assert_eq!(
+        actions,
+        [Action::Probe],
+        "the old probe says nothing of the new server, also while an answer runs"
+    );
+    assert_eq!(granted(&bench.alive()), [2]);
+}
+
+#[test]
 fn stale_evidence_is_renewed_before_a_dispatch() {
     let mut bench = Bench::ready();
     bench.wait(1_500);

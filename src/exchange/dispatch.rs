@@ -134,12 +134,16 @@ impl Dispatch {
 
     fn blocked(&self) -> Option<Refusal> {
         let model = self.chat.model()?;
-        (self.settings.access.block_remote_models
-            && self.link.upstream.known_kind() == Some(Kind::Ollama)
-            && runs_elsewhere(model))
-        .then(|| Refusal::RemoteModelBlocked {
-            model: model.to_owned(),
-        })
+        // A server that has not proved what it is may well be an Ollama.
+        let may_forward = match self.link.upstream.known_kind() {
+            Some(Kind::Ollama) | None => true,
+            Some(Kind::LlamaCpp | Kind::LmStudio | Kind::Plain) => false,
+        };
+        (self.settings.access.block_remote_models && may_forward && runs_elsewhere(model)).then(
+            || Refusal::RemoteModelBlocked {
+                model: model.to_owned(),
+            },
+        )
     }
 
     pub(super) fn model(&self) -> Option<&str> {

@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use crate::fault;
 use crate::refusal::{Cut, Outage};
 use crate::relay::whole::{Held, Hold, hold};
-use crate::upstream::send::{Connection, Sent};
+use crate::upstream::send::{Connection, Sent, is_encoded};
 
 /// An upstream's error is read this far.
 const ERROR_LIMIT: usize = 64 * 1024;
@@ -42,13 +42,20 @@ pub(super) async fn first_bytes(sent: Sent, wanted: Hold) -> Result<First, Outag
     fault::at(fault::Stage::Head);
     let (response, connection) = sent.into_parts();
     let (parts, mut body) = response.into_parts();
+    let is_encoded = is_encoded(&parts.headers);
     if !parts.status.is_success() {
-        let body = error_body(&mut body).await;
+        let body = match is_encoded {
+            true => Bytes::new(),
+            false => error_body(&mut body).await,
+        };
         return Ok(First::Refused {
             status: parts.status,
             headers: parts.headers,
             body,
         });
+    }
+    if is_encoded {
+        return Err(Outage::Garbled);
     }
     let is_stream = parts
         .headers

@@ -121,7 +121,9 @@ impl Dispatch {
                 let account = self.account.hand_over();
                 let stop = Box::pin(cut(self.stop_signal()));
                 let sender = Arc::clone(&self.link.sender);
-                let body = WholeBody::flowing(bytes, rest, connection, sender, account, stop);
+                let total = self.settings.timeouts.total;
+                let body =
+                    WholeBody::flowing(bytes, rest, connection, sender, account, stop, total);
                 Try::Answered(Answer::Whole { head, status, body })
             }
         }
@@ -147,18 +149,25 @@ impl Dispatch {
     /// The connection was not made, or ended before the answer it owed.
     pub(super) async fn broke(&self, outage: Outage) -> Try {
         let outage = self.call.gateway.explain(outage).await;
-        let ending = match outage {
-            Outage::Reset | Outage::Garbled | Outage::ProcessGone { .. } => Ending::Died(outage),
-            Outage::NoneFound
-            | Outage::Refused
-            | Outage::ConnectTimeout
-            | Outage::ProbeTimeout
-            | Outage::ProbeFailed
-            | Outage::WrongBaseUrl
-            | Outage::Silent
-            | Outage::ServerError => Ending::Failed(outage),
-        };
         let retry_in = self.next_cooldown();
-        Try::Refused(Refusal::Unavailable { outage, retry_in }, ending)
+        let refusal = Refusal::Unavailable { outage, retry_in };
+        Try::Refused(refusal, ending_without_answer(outage))
+    }
+}
+
+/// Only a connection that was there and went away means that the server may have died of the
+/// request: one that was never made, or an answer in another language, does not.
+pub(super) fn ending_without_answer(outage: Outage) -> Ending {
+    match outage {
+        Outage::Reset | Outage::ProcessGone { .. } => Ending::Died(outage),
+        Outage::NoneFound
+        | Outage::Refused
+        | Outage::ConnectTimeout
+        | Outage::ProbeTimeout
+        | Outage::ProbeFailed
+        | Outage::WrongBaseUrl
+        | Outage::Garbled
+        | Outage::Silent
+        | Outage::ServerError => Ending::Failed(outage),
     }
 }

@@ -13,6 +13,7 @@ use crate::refusal::{Cut, Outage, Refusal};
 use crate::upstream::{Preload, PreloadError};
 
 use super::dispatch::Dispatch;
+use super::judge::ending_without_answer;
 
 impl Dispatch {
     pub(super) async fn preload(&mut self) -> Result<(), Refusal> {
@@ -61,11 +62,9 @@ impl Dispatch {
             }
             Err(PreloadError::Budget(waited)) => (Refusal::Loading { waited }, Ending::Abandoned),
             Err(PreloadError::Reach(outage)) => {
-                let retry_in = self.settings.health.cooldown;
-                (
-                    Refusal::Unavailable { outage, retry_in },
-                    Ending::Died(outage),
-                )
+                let retry_in = self.next_cooldown();
+                let refusal = Refusal::Unavailable { outage, retry_in };
+                (refusal, ending_without_answer(outage))
             }
             Err(PreloadError::Answer(error)) => {
                 let ending = if error.status.is_server_error() {

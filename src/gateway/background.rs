@@ -61,14 +61,15 @@ async fn probe(gateway: Arc<Gateway>) {
     let before = gateway.link();
     let report = match &before {
         None => search(&gateway).await,
-        Some(link) => look(&gateway, link).await,
+        Some(link) => {
+            let report = look(&gateway, link).await;
+            gateway.is_current(link).then_some(report)
+        }
     };
     // Another upstream was configured meanwhile: this report is about one that is gone, and the
     // desk has asked for a new probe already.
-    let same = before.as_ref().is_none_or(|link| gateway.is_current(link));
-    if same {
-        gateway.owner.feed(Event::Probed(report));
-    }
+    let Some(report) = report else { return };
+    gateway.owner.feed(Event::Probed(report));
     if matches!(report, ProbeReport::Alive { .. } | ProbeReport::Loading) {
         gateway.server_is_back();
     }
@@ -84,11 +85,11 @@ async fn probe(gateway: Arc<Gateway>) {
 }
 
 /// Looks for a server on the usual ports and links to the first that proves what it is.
-async fn search(gateway: &Arc<Gateway>) -> ProbeReport {
-    match gateway.find_upstream().await {
+async fn search(gateway: &Arc<Gateway>) -> Option<ProbeReport> {
+    Some(match gateway.find_upstream().await? {
         true => ProbeReport::Alive { wants_key: false },
         false => ProbeReport::Failed(Outage::NoneFound),
-    }
+    })
 }
 
 async fn look(gateway: &Arc<Gateway>, link: &Link) -> ProbeReport {

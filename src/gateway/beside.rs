@@ -19,7 +19,7 @@ use crate::record::{self, Lane, Open};
 use crate::refusal::{Clock, Outage, Refusal};
 use crate::relay::whole::{Held, hold};
 use crate::relay::{ResponseBody, full};
-use crate::upstream::send::Outgoing;
+use crate::upstream::send::{Outgoing, is_encoded};
 use crate::upstream::{Kind, error_of};
 
 use super::service::{Passed, upward_headers};
@@ -172,6 +172,9 @@ async fn relayed(
     let exchange = async {
         let (response, connection) = link.sender.send(&outgoing).await?.into_parts();
         let (parts, body) = response.into_parts();
+        if is_encoded(&parts.headers) {
+            return Err(Outage::Garbled);
+        }
         let held = hold(body, connection, ANSWER_LIMIT).await?;
         Ok::<_, Outage>((parts, held))
     };

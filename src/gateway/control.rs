@@ -255,12 +255,20 @@ impl Body for Events {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
+        // Whoever looks must not keep the program from ending.
+        if this.gateway.owner.look(|desk, _, _| desk.is_closing()) {
+            return Poll::Ready(None);
+        }
         if this.pace.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
         let Poll::Ready(changes) = this.changes.as_mut().poll(cx) else {
             return Poll::Pending;
         };
+        // An event stream has no end of its own, and must not hold up the program's.
+        if this.gateway.owner.look(|desk, _, _| desk.is_closing()) {
+            return Poll::Ready(None);
+        }
         this.changes = Box::pin(next_change(changes));
         this.pace.as_mut().reset(Instant::now() + BETWEEN_EVENTS);
         let snapshot = serde_json::to_string(&this.gateway.snapshot()).unwrap_or_default();

@@ -239,7 +239,7 @@ impl Gateway {
 
     /// Links to the configured server, or to none while `auto` has to find one.
     fn relink(&self, settings: &Settings) -> Result<(), link::LinkError> {
-        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
+        let generation = self.generation.load(Ordering::Relaxed) + 1;
         let base_url = self
             .demo_root
             .as_ref()
@@ -248,6 +248,8 @@ impl Gateway {
             BaseUrl::Auto => None,
             BaseUrl::At(root) => Some(Link::to(root.clone(), settings, generation)?),
         };
+        // Only now: a search under way is overtaken by a new link, not by a failed one.
+        self.generation.store(generation, Ordering::Relaxed);
         self.set_link(link);
         Ok(())
     }
@@ -258,13 +260,27 @@ impl Gateway {
     }
 
     /// `auto`: takes the first server that proves what it is; the choice holds for the run.
-    async fn find_upstream(&self) -> bool {
+    /// `None` when another upstream was configured while it looked: then nothing was found out.
+    async fn find_upstream(&self) -> Option<bool> {
+        let generation = self.generation.load(Ordering::Relaxed);
+        let found = self.look_for_server().await;
+        if self.generation.load(Ordering::Relaxed) != generation {
+            return None;
+        }
+        Some(found.is_some_and(|link| {
+            tracing::info!(upstream = %link.upstream.root(), "found a model server");
+            self.set_link(Some(link));
+            true
+        }))
+    }
+
+    async fn look_for_server(&self) -> Option<Link> {
         let settings = self.settings();
         let found = match discover(&PORTS, &self.addresses()).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::error!(%error, "cannot look for model servers");
-                return false;
+                return None;
             }
         };
         if found.len() > 1 {
@@ -274,21 +290,12 @@ impl Gateway {
                 &format!("Several model servers run: {}. The first is used; set upstream.base_url to choose another", roots.join(", ")),
             );
         }
-        let Some(first) = found.into_iter().next() else {
-            return false;
-        };
-        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        match Link::found(first, &settings, generation) {
-            Ok(link) => {
-                tracing::info!(upstream = %link.upstream.root(), "found a model server");
-                self.set_link(Some(link));
-                true
-            }
-            Err(error) => {
+        let first = found.into_iter().next()?;
+        Link::found(first, &settings, self.generation.load(Ordering::Relaxed))
+            .inspect_err(|error| {
                 tracing::error!(%error, "cannot use the model server that was found");
-                false
-            }
-        }
+            })
+            .ok()
     }
 }
 

@@ -124,6 +124,7 @@ impl Gateway {
             return;
         };
         let kills = Kills::around(now.pid);
+        self.readings.follow(Some(now.pid));
         let mut life = lock(&self.watched.life);
         if life.process.as_ref().is_some_and(|it| it.pid == now.pid) {
             if let Some(own) = now.own {

@@ -125,9 +125,11 @@ async fn respond(
     let is_local = !accepted.local.ip().to_canonical().is_loopback()
         || accepted.peer.ip().to_canonical().is_loopback();
     if !is_local {
-        return Err(Refusal::ForbiddenHost {
+        let refusal = Refusal::ForbiddenHost {
             host: "a peer from elsewhere".to_owned(),
-        });
+        };
+        note(&gateway, id, &refusal);
+        return Err(refusal);
     }
     let gated = gates(&gateway, &settings, &parts, accepted.local.port());
     let (visitor, routed, app) = match gated {
@@ -264,12 +266,6 @@ async fn chat(
     passed: Passed,
     turn: &crate::accept::turn::Turn,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    // A full line is told before the body is read: it may be megabytes.
-    if let Some(refusal) = gateway.owner.would_refuse() {
-        gateway.owner.feed(Event::Asked);
-        note_chat(&gateway, passed.id, &passed.app, &refusal);
-        return Err(refusal);
-    }
     let upward = upward_headers(&passed)?;
     let Passed {
         id,
@@ -279,22 +275,30 @@ async fn chat(
         settings,
         ..
     } = passed;
-    let received = match body::receive(&gateway, body, &settings, turn).await {
-        Ok(received) => received,
-        Err(refusal) => {
-            note_chat(&gateway, id, &app, &refusal);
-            return Err(refusal);
-        }
-    };
     let call = Call {
-        gateway,
+        gateway: Arc::clone(&gateway),
         id,
         app,
         upward,
         arrived,
         path: exchange::PATH,
     };
-    exchange::chat(call, received.bytes, received.share).await
+    // Before the body comes: who leaves in the middle of it has left all the same.
+    let open = exchange::open(&call);
+    // A full line is told before the body is read: it may be megabytes.
+    if let Some(refusal) = gateway.owner.would_refuse() {
+        gateway.owner.feed(Event::Asked);
+        open.end(record::Ending::Refused(&refusal));
+        return Err(refusal);
+    }
+    let received = match body::receive(&gateway, body, &settings, turn).await {
+        Ok(received) => received,
+        Err(refusal) => {
+            open.end(record::Ending::Refused(&refusal));
+            return Err(refusal);
+        }
+    };
+    exchange::chat(call, open, received.bytes, received.share).await
 }
 
 /// The headers that go to the upstream.
@@ -355,18 +359,6 @@ fn dress(headers: &mut HeaderMap, id: RequestId, visitor: Option<&Visitor>) {
 /// Records a request that was turned away at the gates.
 fn note(gateway: &Gateway, id: RequestId, refusal: &Refusal) {
     open(gateway, id, None, "refused", Lane::Beside).end(record::Ending::Refused(refusal));
-}
-
-/// Records a chat that was turned away before its body was read.
-fn note_chat(gateway: &Gateway, id: RequestId, app: &str, refusal: &Refusal) {
-    let app = Some(app.to_owned());
-    let mut open = open(gateway, id, app, exchange::PATH, Lane::Slot);
-    let (waiting, failures) = gateway
-        .owner
-        .look(|desk, _, _| (desk.line().len(), desk.health().consecutive_failures()));
-    open.queue_length = Some(waiting as u64);
-    open.consecutive_failures = u64::from(failures);
-    open.end(record::Ending::Refused(refusal));
 }
 
 fn open(

@@ -24,9 +24,8 @@ pub struct RamReader {
 /// Where the model's process is.
 #[derive(Debug)]
 struct Model {
-    pid: u32,
     groups: Groups,
-    /// The groups it was in when last seen: a dead process is in none, and how short its memory
+    /// The groups it was in when last seen: a dying process is in none, and how short its memory
     /// was is asked right then.
     named: String,
 }
@@ -72,15 +71,16 @@ impl RamReader {
         }
     }
 
-    /// Reads the limits around this process as well from now on; `None` for none.
+    /// Reads the limits around this living process as well from now on; `None` for none. Call it
+    /// again while the process lives: it may have been put into another group.
     pub fn follow(&mut self, pid: Option<u32>) {
-        if self.model.as_ref().map(|model| model.pid) == pid || !cfg!(target_os = "linux") {
+        if !cfg!(target_os = "linux") {
             return;
         }
-        self.model = pid.map(|pid| Model {
-            pid,
-            groups: Groups::of(pid),
-            named: String::new(),
+        self.model = pid.and_then(|pid| {
+            let named = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+            let groups = Groups::of(pid);
+            Some(Model { groups, named })
         });
     }
 
@@ -136,10 +136,7 @@ impl RamReader {
             Some(groups) => groups.read(machine),
             None => Vec::new(),
         };
-        if let Some(model) = &mut self.model {
-            if let Ok(named) = std::fs::read_to_string(format!("/proc/{}/cgroup", model.pid)) {
-                model.named = named;
-            }
+        if let Some(model) = &self.model {
             groups.extend(model.groups.read_named(&model.named, machine));
         }
         let mut readings = Vec::new();

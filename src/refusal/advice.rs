@@ -123,18 +123,22 @@ impl Refusal {
             Self::Unavailable { .. }
             | Self::Loading { .. }
             | Self::Timeout { .. }
-            | Self::Interrupted { .. }
             | Self::RepeatedCrash => Fault::Upstream,
+            Self::Interrupted { how } => match how {
+                Cut::Reset | Cut::NoFinish => Fault::Upstream,
+                Cut::Cancelled | Cut::Unbegun | Cut::ShuttingDown => Fault::Capacity,
+            },
             Self::Overloaded { .. }
             | Self::QueueTimeout { .. }
             | Self::Paused { .. }
             | Self::MemoryPressure { .. }
             | Self::ShuttingDown => Fault::Capacity,
             Self::Upstream(error) => {
-                if error.status.is_server_error() {
-                    Fault::Upstream
-                } else {
+                // A redirect, or a success that is no answer, is nothing its caller did.
+                if error.status.is_client_error() {
                     Fault::Client
+                } else {
+                    Fault::Upstream
                 }
             }
             Self::TooLarge { part, .. } => match part {

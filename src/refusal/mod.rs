@@ -10,6 +10,9 @@
 mod advice;
 mod body;
 mod death;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
 
 use std::time::Duration;
 

@@ -137,6 +137,17 @@ impl StreamRelay {
         }
     }
 
+    /// Behind `[DONE]` nothing is missing: how the connection ends no longer matters.
+    fn is_done(&mut self) -> bool {
+        if !self.observer.observed().done || self.observer.observed().error.is_some() {
+            return false;
+        }
+        self.ended = true;
+        self.connection = None;
+        self.account.complete(self.observer.observed());
+        true
+    }
+
     /// Ends the stream with one event, after closing a line that was left open.
     fn cut(&mut self, refusal: &Refusal, ending: Ending) -> Bytes {
         // Closed before the slot is given back: the upstream must see it first.
@@ -182,6 +193,7 @@ impl Body for StreamRelay {
                     // Trailers and empty pieces are framing, not content.
                     Ok(_) | Err(_) => {}
                 },
+                Poll::Ready(Some(Err(_))) if this.is_done() => return Poll::Ready(None),
                 Poll::Ready(Some(Err(_))) => {
                     let refusal = Refusal::Interrupted { how: Cut::Reset };
                     return frame(this.cut(&refusal, Ending::Died(Outage::Reset)));
@@ -193,6 +205,9 @@ impl Body for StreamRelay {
             }
         }
         if this.stall.poll_over(cx).is_ready() {
+            if this.is_done() {
+                return Poll::Ready(None);
+            }
             let limit = this.stall.limit;
             let refusal = Refusal::Timeout {
                 clock: Clock::Stall,

@@ -3,10 +3,12 @@
 use crate::support::chat;
 use crate::support::client::{Client, End, request};
 use crate::support::fence::{quiet, settled, untouched};
+use crate::support::flavour::Flavour;
 use crate::support::gateway::Gateway;
 use crate::support::refused::{Advice, refused};
+use crate::support::script::Script;
 use crate::support::upstream::Upstream;
-use crate::support::wire::{chunk, find};
+use crate::support::wire::{chunk, find, response};
 
 fn started() -> (Upstream, Gateway) {
     let upstream = Upstream::plain();
@@ -422,5 +424,64 @@ fn a_go_ahead_is_given_only_to_a_body_that_may_come() {
             "{field}"
         );
     }
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn a_body_that_was_cut_to_the_window_goes_up_with_one_length_of_its_own() {
+    let upstream = Upstream::start(Flavour::LlamaCpp { window: 2048 });
+    let mut gateway = quiet(&upstream).start();
+    let body = chat::of(&chat::history(30, 60)).to_string();
+    let chunked = {
+        let mut bytes = start(&gateway).into_bytes();
+        bytes.extend(b"transfer-encoding: chunked\r\nconnection: x-foo\r\nx-foo: 1\r\n\r\n");
+        bytes.extend(chunk(body.as_bytes()));
+        bytes.extend(b"0\r\n\r\n");
+        bytes
+    };
+    for bytes in [
+        gateway.request("POST", "/v1/chat/completions", body.as_bytes()),
+        chunked,
+    ] {
+        let answer = gateway.exchange(&bytes);
+        assert_eq!(answer.status(), 200, "{}", answer.text());
+        assert!(answer.head.get("x-oneslot-dropped-messages").is_some());
+        let seen = upstream.chats().pop().unwrap().request;
+        assert!(seen.body.len() < body.len(), "it was cut");
+        let length = seen.body.len().to_string();
+        assert_eq!(seen.head.get("content-length"), Some(length.as_str()));
+        assert_eq!(seen.head.get("transfer-encoding"), None);
+        assert_eq!(seen.head.get("x-foo"), None);
+        assert!(seen.json().is_object(), "whole JSON");
+    }
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn a_configured_key_replaces_the_clients_and_goes_to_no_other_host() {
+    let (other, upstream) = (Upstream::plain(), Upstream::plain());
+    upstream.demand_key("sk-configured");
+    let mut gateway = quiet(&upstream)
+        .config("upstream.api_key = \"sk-configured\"")
+        .start();
+    upstream.next_chat(Script::new().send(&response(
+        307,
+        &[("location", &format!("{}/v1/chat/completions", other.url()))],
+        b"",
+    )));
+    for _ in 0..2 {
+        let body = chat::whole("x").to_string();
+        let fields = [("authorization", "Bearer k1"), ("x-api-key", "k2")];
+        gateway.exchange(&gateway.request_with(
+            "POST",
+            "/v1/chat/completions",
+            &fields,
+            body.as_bytes(),
+        ));
+        let seen = upstream.chats().pop().unwrap().request;
+        assert_eq!(seen.head.get("authorization"), Some("Bearer sk-configured"));
+        assert_eq!(seen.head.get("x-api-key"), None);
+    }
+    assert_eq!(other.connections(), 0, "a redirect is not followed");
     gateway.stands(&upstream);
 }

@@ -20,12 +20,17 @@ mod article;
 mod browser;
 mod config;
 mod content;
+mod faults;
 mod framing;
 mod health;
+#[cfg(unix)]
+mod hygiene;
+#[cfg(target_os = "linux")]
 mod limits;
 mod line;
 mod live;
-
+#[cfg(target_os = "linux")]
+mod load;
 mod memory;
 #[cfg(target_os = "linux")]
 mod memory_live;
@@ -36,5 +41,6 @@ mod refusals;
 #[cfg(target_os = "linux")]
 mod sleep;
 mod slot;
+mod soak;
 mod stream;
 mod window;

@@ -170,6 +170,10 @@ fn a_model_killed_for_want_of_memory_is_said_to_be_and_comes_back() {
     assert_eq!(death["pid"], pid);
     assert_eq!(death["memory_short"], true);
     assert!(death["resident"].as_u64() > Some(50 << 20), "{death}");
+    assert!(
+        death["available"].as_u64() < Some(200 << 20),
+        "what was left in its group, not on the machine: {death}"
+    );
     assert!(death["lived_ms"].as_u64() > Some(0), "{death}");
     assert!(
         status["notices"].to_string().contains("model_server_died"),

@@ -6,7 +6,7 @@ use crate::support::chat;
 use crate::support::client::{Response, request};
 use crate::support::fence::{quiet, settled, untouched};
 use crate::support::gateway::{Gateway, Setup};
-use crate::support::refused::{Advice, refused};
+use crate::support::refused::{Advice, refused, refused_on};
 use crate::support::script::Script;
 use crate::support::upstream::Upstream;
 use crate::support::wire::{Head, find, response};
@@ -135,7 +135,7 @@ fn a_foreign_host_is_refused_on_every_route_and_leaves_the_upstream_untouched() 
                     ("content-type", "application/json"),
                 ];
                 let answer = gateway.exchange(&request(method, path, &fields, b"{}"));
-                refused(&answer, 403, "FORBIDDEN_HOST", Advice::Never);
+                refused_on(path, &answer, 403, "FORBIDDEN_HOST", Advice::Never);
                 no_cors(&answer.head);
             }
             let bytes = request("HEAD", "/v1/models", &[("host", host)], b"");
@@ -559,7 +559,7 @@ fn without_a_key_every_route_and_every_guess_says_401_and_costs_no_place() {
             ])
         {
             let answer = ask(&gateway, method, path, fields);
-            refused(&answer, 401, "UNAUTHORIZED", Advice::Never);
+            refused_on(path, &answer, 401, "UNAUTHORIZED", Advice::Never);
         }
     }
     let nul = b"GET /v1/models HTTP/1.1\r\nauthorization: Bearer sk-gateway-key\0\r\n";

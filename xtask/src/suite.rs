@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::ledger::Ledger;
 use crate::lint;
 use crate::outcomes::Outcomes;
+use crate::panel;
 use crate::parts;
 use crate::say;
 
@@ -32,6 +33,7 @@ pub(crate) fn test(checkout: &Checkout) -> Result<(), Fault> {
     lint::sources(checkout)?;
     lint::dependencies(checkout)?;
     build(checkout)?;
+    panel::test(checkout)?;
     let outcomes = run_tests(checkout)?;
     say::step("Promises");
     ledger.holds(&outcomes)?;
@@ -43,6 +45,25 @@ pub(crate) fn test(checkout: &Checkout) -> Result<(), Fault> {
     say::step(&format!("All done in {} s", began.elapsed().as_secs()));
     say::line(&outcomes.summary());
     Ok(())
+}
+
+/// Measures the gateway under floods, optimised as it is shipped, one after the other.
+///
+/// # Errors
+/// A build that fails, or a bound that does not hold.
+pub(crate) fn load(checkout: &Checkout) -> Result<(), Fault> {
+    parts::toolchain(checkout)?;
+    say::step("Load");
+    let build = ["test", "--release", "--locked", "--test", "gateway"];
+    let alone = [
+        "--",
+        "load::",
+        "--ignored",
+        "--nocapture",
+        "--test-threads",
+        "1",
+    ];
+    call::run(checkout.cargo().args(build).args(alone))
 }
 
 /// The product's own features were compiled alone by clippy; here it is built with what its tests

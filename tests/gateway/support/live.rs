@@ -81,12 +81,13 @@ impl LiveChat {
                 command
             }
             Sdk::Node6 | Sdk::Node7 => {
-                let mut command = Command::new(given("ONESLOT_TEST_NODE"));
-                let sdk = if sdk == Sdk::Node6 {
-                    "openai6"
+                // The newest client on the oldest Node that it takes.
+                let (node, sdk) = if sdk == Sdk::Node6 {
+                    ("ONESLOT_TEST_NODE", "openai6")
                 } else {
-                    "openai7"
+                    ("ONESLOT_TEST_NODE22", "openai7")
                 };
+                let mut command = Command::new(given(node));
                 // The script is run from where its packages are.
                 let clients = PathBuf::from(given("ONESLOT_TEST_CLIENTS"));
                 command

@@ -4,6 +4,7 @@
 //! would repair, hide or buffer can be seen. Tests wait for conditions, not for time.
 
 pub(crate) mod browser;
+pub(crate) mod canary;
 pub(crate) mod chat;
 pub(crate) mod client;
 pub(crate) mod fence;

@@ -178,3 +178,21 @@ pub(crate) fn events(text: &str) -> Vec<String> {
         .map(str::to_owned)
         .collect()
 }
+
+/// Checks a refusal in the shape that the clients of `path` read.
+pub(crate) fn refused_on(path: &str, response: &Response, status: u16, code: &str, advice: Advice) {
+    let native =
+        path.starts_with("/api/") && !path.starts_with("/api/v0/") && !path.starts_with("/api/v1/");
+    if native {
+        refused_natively(response, status, code, advice);
+    } else if path.starts_with("/v1/messages") {
+        let said = refused_head(response, status, code, advice);
+        assert_eq!(
+            response.json()["type"],
+            "error",
+            "Anthropic's shape: {said}"
+        );
+    } else {
+        refused(response, status, code, advice);
+    }
+}

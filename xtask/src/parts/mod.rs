@@ -6,6 +6,7 @@
 
 mod clients;
 mod model;
+mod panel;
 mod python;
 mod stamp;
 mod system;
@@ -84,6 +85,39 @@ pub(crate) fn model_server(checkout: &Checkout) -> Result<(PathBuf, PathBuf), Fa
     let python = python::bring(checkout)?;
     let model = model::bring(checkout, &python)?;
     Ok((python, model))
+}
+
+/// Brings the panel's packages. Gives its folder, and the Node that runs them.
+///
+/// # Errors
+/// As [`ready`].
+pub(crate) fn panel(checkout: &Checkout) -> Result<(PathBuf, PathBuf), Fault> {
+    system::bring(&system::PANEL)?;
+    panel::bring(checkout)
+}
+
+/// Brings a browser for the panel's tests.
+///
+/// # Errors
+/// [`Fault::Missing`].
+pub(crate) fn browser() -> Result<&'static str, Fault> {
+    system::browser()
+}
+
+/// Brings letters for pictures of the panel in both its languages.
+///
+/// # Errors
+/// [`Fault::Missing`].
+pub(crate) fn letters() -> Result<(), Fault> {
+    system::bring(&system::LETTERS)
+}
+
+/// Brings the program that draws icons.
+///
+/// # Errors
+/// [`Fault::Missing`].
+pub(crate) fn drawing() -> Result<(), Fault> {
+    system::bring(&system::DRAWING)
 }
 
 /// Checks that Rust is new enough and has its formatter and clippy.

@@ -19,6 +19,23 @@ pub(super) const LIVE: [Tool; 3] = [PYTHON3, NPM, CURL];
 /// For the tests of what only Linux has.
 pub(super) const LINUX: [Tool; 1] = [DBUS];
 
+/// For the panel's packages.
+pub(super) const PANEL: [Tool; 1] = [NPM];
+
+/// For icons.
+pub(super) const DRAWING: [Tool; 1] = [Tool {
+    name: "rsvg-convert",
+    proof: ("rsvg-convert", &["--version"]),
+    packages: &["librsvg2-bin"],
+}];
+
+/// For pictures: letters of both languages.
+pub(super) const LETTERS: [Tool; 1] = [Tool {
+    name: "a font with Chinese letters",
+    proof: ("sh", &["-c", "fc-list :lang=zh | grep -q ."]),
+    packages: &["fontconfig", "fonts-dejavu-core", "fonts-noto-cjk"],
+}];
+
 const PYTHON3: Tool = Tool {
     name: "Python 3.10 or newer with venv and pip",
     proof: ("python3", &["-c", PYTHON_CHECK]),

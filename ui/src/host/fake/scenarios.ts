@@ -1,0 +1,496 @@
+/**
+ * One snapshot for every state that the panel can show. Values are chosen to look like a real
+ * desk; times are reckoned back from `now`.
+ */
+import type { Face, Item, Record, Shell, Snapshot } from "../types";
+
+const GIB = 2 ** 30;
+/** A fixed moment for those who compare pictures: a Tuesday, 14:05 UTC. */
+export const FIXED_NOW = Date.UTC(2026, 10, 24, 14, 5, 0);
+
+export interface Scenario {
+  snapshot: Snapshot;
+  shell: Partial<Shell>;
+  /** The gateway falls silent after the first snapshot. */
+  lost: boolean;
+  /** The file of settings is broken. */
+  faults: string[];
+}
+
+type Change = (snapshot: Snapshot, now: number) => void;
+
+const spread = (wait: number, first: number, total: number) => ({
+  wait: { p50: wait, p95: wait * 6 },
+  first_token: { p50: first, p95: first * 3 },
+  total: { p50: total, p95: total * 3 },
+});
+const nothingMeasured = () => {
+  const none = { p50: null, p95: null };
+  return { wait: none, first_token: none, total: none };
+};
+
+/** A desk that was never asked for anything. */
+function fresh(now: number): Snapshot {
+  return {
+    seq: 1,
+    version: "0.1.0",
+    now_ms: now,
+    state: "ready",
+    listen: ["127.0.0.1:11411", "[::1]:11411"],
+    upstream: {
+      base_url: "http://127.0.0.1:11434",
+      kind: "Ollama",
+      model: "qwen3:8b",
+      process: { pid: 4711, name: "ollama", resident: 5.6 * GIB },
+      wants_key: false,
+    },
+    queue: { running: 0, waiting: 0, max_waiting: 4, items: [] },
+    health: {
+      state: "ready",
+      consecutive_failures: 0,
+      last_error: null,
+      cooldown_ms: 0,
+      last_ok_ms: now - 3000,
+    },
+    latency: { ...nothingMeasured(), last_15_min: nothingMeasured() },
+    pressure: {
+      level: "normal",
+      cause: null,
+      ram: { total: 32 * GIB, available: 12.5 * GIB },
+      vram: [{ name: "RTX 4070", total: 12 * GIB, free: 2.2 * GIB }],
+    },
+    plan: { rung: 0, ceiling: null, reason: null },
+    window: { size: 8192, source: "loaded", counting: "learned" },
+    pause: null,
+    refused_origins: [],
+    recent: [],
+    notices: [],
+  };
+}
+
+const noRecord: Record = {
+  id: "",
+  app: null,
+  model: "qwen3:8b",
+  path: "/v1/chat/completions",
+  stream: true,
+  arrived: 0,
+  outcome: "done",
+  code: null,
+  fault: null,
+  queue_length: 0,
+  wait_ms: null,
+  first_token_ms: null,
+  total_ms: 0,
+  infer_ms: null,
+  budget: null,
+  prompt_before: null,
+  prompt_after: null,
+  dropped: 0,
+  asked: null,
+  granted: null,
+  grant_reason: null,
+  prompt_tokens: null,
+  completion_tokens: null,
+  finish: null,
+  rung: 0,
+  consecutive_failures: 0,
+  upstream_status: null,
+  upstream_kind: null,
+  upstream_code: null,
+  upstream_length: null,
+};
+
+/** A desk where things went on for a while. */
+function used(now: number): Snapshot {
+  const snapshot = fresh(now);
+  snapshot.seq = 41;
+  snapshot.latency = { ...spread(1200, 900, 15_200), last_15_min: spread(1900, 800, 14_100) };
+  snapshot.recent = history(now);
+  return snapshot;
+}
+
+function history(now: number): Record[] {
+  const done = (minutes: number, app: string, wait: number, first: number, total: number) => ({
+    ...noRecord,
+    app,
+    arrived: now - minutes * 60_000 - total,
+    wait_ms: wait,
+    first_token_ms: wait + first,
+    total_ms: total,
+    infer_ms: total - wait,
+    budget: 7136,
+    prompt_before: 2240,
+    prompt_after: 2240,
+    prompt_tokens: 2236,
+    completion_tokens: Math.round(((total - wait) / 1000) * 31),
+    finish: "stop",
+  });
+  const rows: Record[] = [
+    {
+      ...done(1, "Zed", 1900, 800, 14_100),
+      queue_length: 1,
+      prompt_before: 9420,
+      prompt_after: 6912,
+      dropped: 4,
+      asked: 4096,
+      granted: 1024,
+      grant_reason: "waiting",
+      rung: 1,
+    },
+    {
+      ...noRecord,
+      app: "Open WebUI",
+      arrived: now - 3 * 60_000,
+      outcome: "refused",
+      code: "LLM_OVERLOADED",
+      fault: "capacity",
+      queue_length: 4,
+      total_ms: 1,
+    },
+    done(4, "Cline", 300, 700, 9200),
+    {
+      ...noRecord,
+      app: "openai-python",
+      arrived: now - 6 * 60_000,
+      outcome: "failed",
+      code: "LLM_INTERRUPTED",
+      fault: "upstream",
+      wait_ms: 40,
+      first_token_ms: 910,
+      total_ms: 6400,
+      infer_ms: 6360,
+      budget: 7136,
+      prompt_before: 812,
+      prompt_after: 812,
+      consecutive_failures: 1,
+    },
+    done(8, "Zed", 20, 620, 11_800),
+    {
+      ...noRecord,
+      app: "aider",
+      arrived: now - 9 * 60_000,
+      outcome: "failed",
+      code: "LLM_UPSTREAM",
+      fault: "client",
+      wait_ms: 15,
+      total_ms: 120,
+      infer_ms: 105,
+      upstream_status: 400,
+      upstream_kind: "invalid_request_error",
+      upstream_code: "unsupported_parameter",
+      upstream_length: 214,
+    },
+    {
+      ...noRecord,
+      app: "Continue",
+      arrived: now - 10 * 60_000,
+      outcome: "left",
+      wait_ms: 2100,
+      total_ms: 3900,
+      infer_ms: 1800,
+    },
+    done(11, "Cline", 4200, 1100, 22_000),
+    done(12, "Zed", 15, 640, 8100),
+    done(13, "Zed", 2600, 900, 17_400),
+    {
+      ...noRecord,
+      app: "Claude Code",
+      path: "/v1/messages",
+      arrived: now - 14 * 60_000,
+      outcome: "refused",
+      code: "CONTEXT_OVERFLOW",
+      fault: "client",
+      total_ms: 4,
+    },
+    done(16, "Open WebUI", 700, 760, 12_600),
+    done(21, "Zed", 10, 590, 7300),
+  ];
+  return rows.map((row, index) => ({
+    ...row,
+    id: (0x5f00 - index).toString(16).padStart(16, "0"),
+  }));
+}
+
+function item(change: Partial<Item> & { id: string; app: string }): Item {
+  return {
+    position: 0,
+    phase: "waiting",
+    age_ms: 0,
+    model: "qwen3:8b",
+    stream: true,
+    tokens: null,
+    tokens_per_s: null,
+    plan: null,
+    ...change,
+  };
+}
+
+const answering = (): Item =>
+  item({
+    id: "a1",
+    app: "Zed",
+    phase: "answer",
+    age_ms: 42_100,
+    tokens: 412,
+    tokens_per_s: 31.2,
+    plan: {
+      prompt_before: 2240,
+      prompt_after: 2240,
+      dropped: 0,
+      asked: 4096,
+      granted: 4096,
+      grant_reason: null,
+    },
+  });
+
+function line(snapshot: Snapshot, ...items: Item[]): void {
+  snapshot.queue.items = items;
+  snapshot.queue.running = items.filter((one) => one.position === 0).length;
+  snapshot.queue.waiting = items.length - snapshot.queue.running;
+}
+
+const waiter = (position: number, app: string, age_ms: number): Item =>
+  item({ id: `w${position}`, app, position, age_ms });
+
+function shortenedAnswer(): Item {
+  const one = answering();
+  one.plan = {
+    prompt_before: 9420,
+    prompt_after: 6912,
+    dropped: 4,
+    asked: 4096,
+    granted: 1024,
+    grant_reason: "waiting",
+  };
+  return one;
+}
+
+function short(snapshot: Snapshot, level: "elevated" | "high" | "critical", mib: number): void {
+  const total = 32 * GIB;
+  const available = mib * 2 ** 20;
+  const percent = Math.round((available / total) * 100);
+  const size = mib < 1024 ? `${mib} MiB` : `${(mib / 1024).toFixed(1)} GiB`;
+  snapshot.pressure.level = level;
+  snapshot.pressure.ram = { total, available };
+  snapshot.pressure.cause = `RAM available ${size} of 32.0 GiB (${percent} %)`;
+  snapshot.plan = {
+    elevated: { rung: 1, ceiling: 2048, reason: snapshot.pressure.cause },
+    high: { rung: 2, ceiling: 1024, reason: snapshot.pressure.cause },
+    critical: { rung: 3, ceiling: null, reason: snapshot.pressure.cause },
+  }[level];
+}
+
+function failed(snapshot: Snapshot, now: number, state: Face, times: number): void {
+  snapshot.state = state;
+  snapshot.health = {
+    state: "down",
+    consecutive_failures: times,
+    last_error: "The model server's process is gone, and memory was short at that moment",
+    cooldown_ms: state === "cooling" ? 11_200 : 0,
+    last_ok_ms: now - 38_000,
+  };
+  snapshot.upstream.process = null;
+  const [first] = snapshot.recent;
+  if (first) {
+    Object.assign(first, {
+      outcome: "failed",
+      code: "LLM_UNAVAILABLE",
+      fault: "upstream",
+      completion_tokens: null,
+      consecutive_failures: times,
+    });
+  }
+}
+
+const changes: { [name: string]: Change } = {
+  ready: () => undefined,
+  prompt: (s) => {
+    s.state = "busy";
+    const one = answering();
+    line(s, { ...one, phase: "prompt", age_ms: 4300, tokens: null, tokens_per_s: null });
+  },
+  busy: (s) => {
+    s.state = "busy";
+    line(s, answering());
+  },
+  waiting: (s) => {
+    s.state = "waiting";
+    s.plan = { rung: 1, ceiling: 2048, reason: "waiting" };
+    line(s, shortenedAnswer(), waiter(1, "Open WebUI", 12_300), waiter(2, "Cline", 3100));
+  },
+  full: (s) => {
+    s.state = "waiting";
+    s.plan = { rung: 1, ceiling: 2048, reason: "waiting" };
+    const apps = ["Open WebUI", "Cline", "Continue", "aider", "Zed", "openai-python"];
+    const many = Array.from({ length: 12 }, (_, index) =>
+      waiter(index + 1, apps[index % apps.length] ?? "", 184_000 - index * 14_000),
+    );
+    s.queue.max_waiting = 12;
+    line(s, shortenedAnswer(), ...many);
+  },
+  settling: (s) => {
+    s.state = "busy";
+    line(s, item({ id: "a1", app: "Zed", phase: "settling", age_ms: 900 }));
+  },
+  elevated: (s) => {
+    s.state = "degraded";
+    short(s, "elevated", 2760);
+  },
+  degraded: (s) => {
+    s.state = "degraded";
+    short(s, "high", 1380);
+    const one = answering();
+    one.plan = {
+      prompt_before: 2240,
+      prompt_after: 2240,
+      dropped: 0,
+      asked: null,
+      granted: 1024,
+      grant_reason: "pressure",
+    };
+    line(s, one);
+  },
+  critical: (s) => {
+    s.state = "degraded";
+    short(s, "critical", 412);
+    line(s, waiter(1, "Zed", 21_000));
+  },
+  loading: (s) => {
+    s.state = "loading";
+    s.health.state = "loading";
+    s.window = { size: 4096, source: "assumed", counting: "bytes" };
+    line(
+      s,
+      item({ id: "a1", app: "Open WebUI", phase: "loading", age_ms: 17_400, model: "qwen3:8b" }),
+      waiter(1, "Zed", 2200),
+    );
+  },
+  cooling: (s, now) => {
+    failed(s, now, "cooling", 3);
+    line(s, waiter(1, "Cline", 26_000));
+  },
+  down: (s, now) => {
+    failed(s, now, "down", 7);
+    s.health.last_error = "The model server is not running: the connection was refused";
+    s.health.last_ok_ms = now - 14 * 60_000;
+  },
+  stalled: (s, now) => {
+    s.state = "busy";
+    s.health.state = "stalled";
+    s.health.last_ok_ms = now - 19_000;
+    line(s, { ...answering(), tokens_per_s: 4.2, age_ms: 58_000 });
+  },
+  paused: (s, now) => {
+    s.state = "paused";
+    s.pause = { until_ms: now + 42 * 60_000 };
+    line(s, waiter(1, "Cline", 65_000));
+  },
+  paused_open: (s) => {
+    s.state = "paused";
+    s.pause = { until_ms: null };
+    line(s, answering());
+  },
+  wants_key: (s) => {
+    s.upstream.wants_key = true;
+    s.upstream.kind = "OpenAI-compatible server";
+    s.upstream.base_url = "http://192.168.1.20:8000";
+    s.pressure.vram = [];
+    s.upstream.process = null;
+  },
+  long: (s) => {
+    s.state = "waiting";
+    const model =
+      "hf.co/unsloth/DeepSeek-R1-0528-Qwen3-8B-Instruct-GGUF-with-a-very-long-name:Q4_K_XL";
+    s.upstream.model = model;
+    const app = "an-app-with-a-name-that-somebody-made-far-too-long-for-anything";
+    line(s, { ...shortenedAnswer(), app, model }, waiter(1, app, 3_725_000));
+  },
+  turned_away: (s, now) => {
+    s.refused_origins = [
+      { kind: "origin", value: "https://chat.example.com", count: 12, last_ms: now - 40_000 },
+      { kind: "origin", value: "null", count: 1, last_ms: now - 400_000 },
+      { kind: "host", value: "my-desk.lan", count: 3, last_ms: now - 3_700_000 },
+    ];
+  },
+  notices: (s) => {
+    s.notices = [
+      {
+        code: "several_servers",
+        text: "Several model servers run: http://127.0.0.1:11434, http://127.0.0.1:1234. The first is used; set upstream.base_url to choose another",
+      },
+      {
+        code: "silent_truncation",
+        text: "The model server read far fewer tokens than it was sent: it cut a chat silently. Set window.context to the window it really has",
+      },
+    ];
+  },
+};
+
+function withoutServer(now: number, state: Face): Snapshot {
+  const snapshot = fresh(now);
+  snapshot.state = state;
+  snapshot.upstream = { base_url: null, kind: null, model: null, process: null, wants_key: false };
+  snapshot.window = { size: null, source: null, counting: null };
+  snapshot.health = {
+    state: state === "no_server" ? "down" : "unknown",
+    consecutive_failures: state === "no_server" ? 1 : 0,
+    last_error:
+      state === "no_server" ? "No model server was found on ports 11434, 1234 and 8080" : null,
+    cooldown_ms: state === "no_server" ? 7400 : 0,
+    last_ok_ms: null,
+  };
+  return snapshot;
+}
+
+/** Names of all scenarios. */
+export const names = [
+  "starting",
+  "new",
+  ...Object.keys(changes),
+  "no_server",
+  "not_serving",
+  "lost",
+  "daemon",
+  "no_tray",
+  "broken_file",
+] as const;
+
+/** The scenario of that name, at that moment; an unknown name gives the used, ready desk. */
+export function scenario(name: string, now: number): Scenario {
+  const plain = { shell: {}, lost: false, faults: [] };
+  switch (name) {
+    case "starting":
+      return { ...plain, snapshot: withoutServer(now, "starting") };
+    case "no_server":
+      return { ...plain, snapshot: withoutServer(now, "no_server") };
+    case "not_serving": {
+      const snapshot = withoutServer(now, "not_serving");
+      snapshot.notices = [
+        { code: "port_taken", text: "127.0.0.1:11411 is held by python3 (process 2841)" },
+      ];
+      return { ...plain, snapshot };
+    }
+    case "new":
+      return { ...plain, snapshot: fresh(now) };
+    case "lost":
+      return { ...plain, snapshot: used(now), lost: true };
+    case "daemon":
+      return { ...plain, snapshot: used(now), shell: { gateway: "daemon" } };
+    case "no_tray":
+      return { ...plain, snapshot: used(now), shell: { tray: "none" } };
+    case "broken_file":
+      return {
+        ...plain,
+        snapshot: used(now),
+        faults: [
+          "config.toml:7: queue.max_waiting: found -1, expected a whole number from 0 to 10000",
+        ],
+      };
+    default: {
+      const snapshot = used(now);
+      changes[name]?.(snapshot, now);
+      return { ...plain, snapshot };
+    }
+  }
+}

@@ -1,0 +1,189 @@
+/**
+ * The panel's state while it is open: what is known, which place is shown, what just failed.
+ * Everything a part needs comes from here; only this file calls the host.
+ */
+import { getContext, setContext } from "svelte";
+
+import type { Host } from "../host/door";
+import type { Changed, Fault, Language, Shell, ShellWish, Snapshot, Update } from "../host/types";
+import { heard, type Key, type Places, word } from "../words/words";
+import { clock, shortened } from "./format";
+import { isSilent, type Known, nothing, reduce } from "./reduce";
+import { type Saying, sentence } from "./sentence";
+
+export type Place = "now" | "recent" | "connect" | "settings";
+export const places: Place[] = ["now", "recent", "connect", "settings"];
+
+/** Letters of an app's or a model's name in the sentence on top. */
+const NAME_LETTERS = 28;
+
+/** How often ages and countdowns move while the panel is seen. */
+const TICK_MS = 500;
+
+export class Panel {
+  readonly host: Host;
+  known = $state.raw<Known>(nothing);
+  shell = $state.raw<Shell | null>(null);
+  place = $state<Place>("now");
+  /** A setting that another place leads to. */
+  wanted = $state<string | null>(null);
+  /** What could not be done, in words; said once, at the foot. */
+  failure = $state<string | null>(null);
+  /** What was done and shows nowhere else. */
+  success = $state<string | null>(null);
+  now = $state(0);
+  private seenHere = $state.raw<ReadonlySet<string>>(new Set());
+
+  constructor(host: Host) {
+    this.host = host;
+  }
+
+  /** Begins to listen; the function it gives ends it. */
+  begin(): () => void {
+    const unwatch = this.host.watch((update) => this.hear(update));
+    this.host.shell().then(
+      (shell) => (this.shell = shell),
+      (fault: unknown) => this.fail(fault),
+    );
+    const tick = (): void => {
+      if (!document.hidden) this.now = performance.now();
+    };
+    tick();
+    const timer = setInterval(tick, TICK_MS);
+    document.addEventListener("visibilitychange", tick);
+    return () => {
+      unwatch();
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", tick);
+    };
+  }
+
+  private hear(update: Update): void {
+    const at = performance.now();
+    this.known = reduce(this.known, update, at);
+    if (!document.hidden) this.now = at;
+    if (update.kind === "snapshot") this.noteApps(update.snapshot);
+  }
+
+  private noteApps(snapshot: Snapshot): void {
+    const names = [...snapshot.recent, ...snapshot.queue.items].flatMap(({ app }) => app ?? []);
+    if (names.some((name) => !this.seenHere.has(name))) {
+      this.seenHere = new Set([...this.seenHere, ...names]);
+    }
+  }
+
+  // --- What is shown ---
+
+  get snapshot(): Snapshot | null {
+    return this.known.snapshot;
+  }
+
+  /** Milliseconds since the snapshot came: what ages have grown by. */
+  get drift(): number {
+    return Math.max(0, this.now - this.known.at);
+  }
+
+  /** This moment on the gateway's clock, in Unix milliseconds. */
+  get unixNow(): number {
+    return (this.snapshot?.now_ms ?? 0) + this.drift;
+  }
+
+  get isLost(): boolean {
+    return this.known.lost !== null || isSilent(this.known, this.now);
+  }
+
+  get language(): Language {
+    return this.shell?.language ?? (navigator.language.startsWith("zh") ? "zh-CN" : "en");
+  }
+
+  /** Every app that ever called, as far as it is known. */
+  get seenApps(): ReadonlySet<string> {
+    return new Set([...(this.shell?.seen_apps ?? []), ...this.seenHere]);
+  }
+
+  get saying(): Saying | null {
+    const snapshot = this.snapshot;
+    if (snapshot === null) return null;
+    const unnamed = {
+      app: this.say("some.app"),
+      model: this.say("some.model"),
+      server: this.say("some.server"),
+    };
+    const saying = sentence(snapshot, unnamed, (at) => clock(at, snapshot.now_ms, this.language));
+    for (const [name, place] of Object.entries(saying.places)) {
+      if (typeof place === "string") saying.places[name] = shortened(place, NAME_LETTERS);
+    }
+    return saying;
+  }
+
+  /** The address that apps are given: the first one on loopback. */
+  get base(): string {
+    const listen = this.snapshot?.listen ?? [];
+    const address = listen.find((one) => one.startsWith("127.")) ?? listen[0];
+    return `http://${address ?? "127.0.0.1:11411"}`;
+  }
+
+  // --- Words ---
+
+  say(key: Key, places?: Places): string {
+    return word(this.language, key, places);
+  }
+
+  hears(sentence: string): string {
+    return heard(this.language, sentence);
+  }
+
+  // --- Wishes ---
+
+  /** Carries out a wish; says so where it fails. Gives whether it went well. */
+  async wish(act: () => Promise<unknown>): Promise<boolean> {
+    this.failure = null;
+    this.success = null;
+    try {
+      await act();
+      return true;
+    } catch (fault) {
+      this.fail(fault);
+      return false;
+    }
+  }
+
+  /** As `wish`, for a change of the settings. */
+  async wishChange(act: () => Promise<Changed>): Promise<boolean> {
+    return this.wish(async () => {
+      const changed = await act();
+      if (!changed.ok) throw { code: "REFUSED", text: changed.reason } satisfies Fault;
+    });
+  }
+
+  async changeShell(wish: ShellWish): Promise<void> {
+    await this.wish(async () => {
+      this.shell = await this.host.changeShell(wish);
+    });
+  }
+
+  goTo(place: Place, setting: string | null = null): void {
+    this.place = place;
+    this.wanted = setting;
+  }
+
+  private fail(fault: unknown): void {
+    this.failure = this.say("failed", { reason: this.hears(faultText(fault)) });
+  }
+}
+
+/** The sentence of whatever a promise of the host was rejected with. */
+export function faultText(fault: unknown): string {
+  if (typeof fault === "object" && fault !== null && "text" in fault) return String(fault.text);
+  return fault instanceof Error ? fault.message : String(fault);
+}
+
+const KEY = Symbol("panel");
+
+export function setPanel(panel: Panel): void {
+  setContext(KEY, panel);
+}
+
+export function usePanel(): Panel {
+  return getContext<Panel>(KEY);
+}

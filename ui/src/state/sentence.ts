@@ -1,0 +1,109 @@
+/**
+ * The one sentence on top and the line under it: a pure function of the snapshot. The tray says
+ * the same words.
+ */
+import type { Face, Item, Snapshot } from "../host/types";
+import type { Key, Places } from "../words/words";
+
+/** What colour a face has, if any: work, well, shortened or waiting, broken, structure. */
+export type Tone = "blue" | "green" | "amber" | "red" | "quiet";
+
+export interface Saying {
+  key: Key;
+  places: Places;
+}
+
+/** The tone of a face. */
+export function tone(face: Face): Tone {
+  switch (face) {
+    case "ready":
+      return "green";
+    case "busy":
+    case "waiting":
+    case "loading":
+      return "blue";
+    case "degraded":
+    case "cooling":
+    case "paused":
+      return "amber";
+    case "down":
+    case "no_server":
+    case "not_serving":
+      return "red";
+    case "starting":
+      return "quiet";
+  }
+}
+
+/** Names for what nobody has named, in the person's language. */
+export interface Unnamed {
+  app: string;
+  model: string;
+  server: string;
+}
+
+/** What is going on, in one sentence. `clock` turns a moment into the time of day. */
+export function sentence(
+  snapshot: Snapshot,
+  unnamed: Unnamed,
+  clock: (unixMs: number) => string,
+): Saying {
+  const model = snapshot.upstream.model ?? unnamed.model;
+  const server = snapshot.upstream.kind ?? unnamed.server;
+  switch (snapshot.state) {
+    case "starting":
+      return { key: "face.starting", places: {} };
+    case "ready":
+      return { key: "face.ready", places: {} };
+    case "busy":
+    case "waiting":
+      return working(snapshot, unnamed);
+    case "degraded":
+      return snapshot.pressure.level === "critical"
+        ? { key: "face.degraded.critical", places: {} }
+        : { key: "face.degraded", places: {} };
+    case "loading":
+      return { key: "face.loading", places: { model: loaded(snapshot) ?? model } };
+    case "cooling":
+      return { key: "face.cooling", places: { server } };
+    case "down":
+      return { key: "face.down", places: { server } };
+    case "paused": {
+      const until = snapshot.pause?.until_ms ?? null;
+      return until === null
+        ? { key: "face.paused.open", places: {} }
+        : { key: "face.paused.until", places: { time: clock(until) } };
+    }
+    case "no_server":
+      return { key: "face.no_server", places: {} };
+    case "not_serving":
+      return { key: "face.not_serving", places: {} };
+  }
+}
+
+function working(snapshot: Snapshot, unnamed: Unnamed): Saying {
+  const running = inSlot(snapshot);
+  const [first] = running;
+  if (first === undefined) return { key: "face.busy.waiting", places: { app: unnamed.app } };
+  if (running.length > 1) return { key: "face.busy.many", places: { n: running.length } };
+  const app = first.app ?? unnamed.app;
+  const model = first.model ?? snapshot.upstream.model ?? unnamed.model;
+  return { key: `face.busy.${first.phase}`, places: { app, model } };
+}
+
+/** The model that is being loaded: the one the request in the slot asked for. */
+function loaded(snapshot: Snapshot): string | null {
+  return inSlot(snapshot).find((item) => item.phase === "loading")?.model ?? null;
+}
+
+/** Requests that hold the slot. */
+export function inSlot(snapshot: Snapshot): Item[] {
+  return snapshot.queue.items.filter((item) => item.position === 0);
+}
+
+/** Requests in line, in its order. */
+export function inLine(snapshot: Snapshot): Item[] {
+  return snapshot.queue.items
+    .filter((item) => item.position > 0)
+    .sort((a, b) => a.position - b.position);
+}
