@@ -192,6 +192,7 @@ pub(super) async fn hear_stalls(gateway: Arc<Gateway>) {
     while word.heard().await.is_ok() {
         let at = gateway.owner.clock().at();
         gateway.readings.stalls(|stalls| stalls.heard(at));
+        tracing::debug!("programs wait for memory, the kernel says");
         gateway.read_memory();
     }
     gateway.readings.stalls(StallReader::look_again);
