@@ -39,7 +39,8 @@ pub fn stalls(trigger: &str) -> io::Result<Told<File>> {
         .read(true)
         .write(true)
         .open("/proc/pressure/memory")?;
-    file.write_all(trigger.as_bytes())?;
+    // The kernel puts a zero in the place of the last byte, whatever that is.
+    file.write_all(format!("{trigger}\0").as_bytes())?;
     told(file, Interest::PRIORITY)
 }
 
@@ -64,4 +65,25 @@ impl<T: AsRawFd> Told<T> {
 fn told<T: AsRawFd>(file: T, interest: Interest) -> io::Result<Told<T>> {
     let file = AsyncFd::with_interest(file, interest)?;
     Ok(Told { file, interest })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pressure::stall::TRIGGER;
+
+    #[tokio::test]
+    async fn the_kernel_takes_our_words_for_a_stall_and_no_others() {
+        if !std::path::Path::new("/proc/pressure/memory").exists() {
+            // A kernel that counts no stalls says so, and is looked at.
+            assert!(stalls(TRIGGER).is_err());
+            return;
+        }
+        let told = stalls(TRIGGER);
+        assert!(
+            told.is_ok(),
+            "a window that is open to every user: {told:?}"
+        );
+        assert!(stalls("full 200000 3").is_err(), "not a window");
+    }
 }

@@ -29,6 +29,8 @@ const SETTLE: Duration = Duration::from_millis(500);
 const SETTLE_LM_STUDIO: Duration = Duration::from_secs(5);
 /// Between two looks at a busy signal while settling.
 const SETTLE_LOOK: Duration = Duration::from_millis(50);
+/// A graphics card's driver is kept for the next request so long.
+const LINGER: Duration = Duration::from_secs(10);
 /// Between two looks for a new process on the upstream's port during a cooldown.
 const PROCESS_LOOK: Duration = Duration::from_secs(1);
 
@@ -171,13 +173,15 @@ pub(super) async fn watch_memory(gateway: Arc<Gateway>) {
             continue;
         }
         gateway.look_around().await;
-        let interval = gateway.reading_interval();
-        // The last look is at what is left when everybody is gone.
-        let idle = async { while !gateway.is_idle() && changes.changed().await.is_ok() {} };
-        let _ = tokio::time::timeout(interval, idle).await;
+        // However many come and go meanwhile, nothing is read more often.
+        sleep(gateway.reading_interval()).await;
         if gateway.is_idle() {
+            // The last look is at what is left when everybody is gone.
             gateway.look_around().await;
-            gateway.leave_cards();
+            let busy = async { while gateway.is_idle() && changes.changed().await.is_ok() {} };
+            if tokio::time::timeout(LINGER, busy).await.is_err() {
+                gateway.leave_cards();
+            }
         }
     }
 }
@@ -197,6 +201,7 @@ pub(super) async fn hear_stalls(gateway: Arc<Gateway>) {
     while word.heard().await.is_ok() {
         let at = gateway.owner.clock().at();
         gateway.readings.stalls(|stalls| stalls.heard(at));
+        tracing::debug!("programs wait for memory, the kernel says");
         gateway.read_memory();
     }
     gateway.readings.stalls(StallReader::look_again);

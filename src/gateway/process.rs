@@ -61,7 +61,11 @@ impl Gateway {
         let now = match known {
             Some(process) => {
                 let look = move || process::again(&process);
-                tokio::task::spawn_blocking(look).await.ok().flatten()
+                let now = tokio::task::spawn_blocking(look).await.ok().flatten();
+                if now.is_none() {
+                    self.bury();
+                }
+                now
             }
             None => None,
         };
@@ -120,6 +124,7 @@ impl Gateway {
             return;
         };
         let kills = Kills::around(now.pid);
+        self.readings.follow(Some(now.pid));
         let mut life = lock(&self.watched.life);
         if life.process.as_ref().is_some_and(|it| it.pid == now.pid) {
             if let Some(own) = now.own {

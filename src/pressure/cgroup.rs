@@ -186,12 +186,16 @@ impl Groups {
     /// The groups with a limit below what `host` has, from one's own up to the root. A system
     /// without groups has none. One that cannot be read does not hide the others.
     pub fn read(&self, host: Reading) -> Vec<Result<Group, GroupError>> {
-        let text = match read_if_there(&self.own) {
-            Ok(Some(text)) => text,
-            Ok(None) => return Vec::new(),
-            Err(error) => return vec![Err(error)],
-        };
-        let Some((version, path)) = own_group(&text) else {
+        match read_if_there(&self.own) {
+            Ok(Some(text)) => self.read_named(&text, host),
+            Ok(None) => Vec::new(),
+            Err(error) => vec![Err(error)],
+        }
+    }
+
+    /// The same for the groups that a text like that of `/proc/self/cgroup` names.
+    pub fn read_named(&self, text: &str, host: Reading) -> Vec<Result<Group, GroupError>> {
+        let Some((version, path)) = own_group(text) else {
             return Vec::new();
         };
         let root = match version {

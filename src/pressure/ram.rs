@@ -17,8 +17,17 @@ pub struct RamReader {
     system: Option<System>,
     groups: Option<Groups>,
     /// The groups of the model's process, which may have a limit that this one does not.
-    model: Option<(u32, Groups)>,
+    model: Option<Model>,
     complaint: Complaint,
+}
+
+/// Where the model's process is.
+#[derive(Debug)]
+struct Model {
+    groups: Groups,
+    /// The groups it was in when last seen: a dying process is in none, and how short its memory
+    /// was is asked right then.
+    named: String,
 }
 
 /// Swap, in bytes.
@@ -62,12 +71,17 @@ impl RamReader {
         }
     }
 
-    /// Reads the limits around this process as well from now on; `None` for none.
+    /// Reads the limits around this living process as well from now on; `None` for none. Call it
+    /// again while the process lives: it may have been put into another group.
     pub fn follow(&mut self, pid: Option<u32>) {
-        if self.model.as_ref().map(|(pid, _)| *pid) == pid || !cfg!(target_os = "linux") {
+        if !cfg!(target_os = "linux") {
             return;
         }
-        self.model = pid.map(|pid| (pid, Groups::of(pid)));
+        self.model = pid.and_then(|pid| {
+            let named = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+            let groups = Groups::of(pid);
+            Some(Model { groups, named })
+        });
     }
 
     /// Swap as it was at the last [`Self::read`]; `None` where it was not asked for or the
@@ -118,11 +132,13 @@ impl RamReader {
     }
 
     fn read_groups(&mut self, machine: Reading) -> Vec<Reading> {
-        let all = self
-            .groups
-            .iter()
-            .chain(self.model.iter().map(|(_, groups)| groups));
-        let groups: Vec<_> = all.flat_map(|groups| groups.read(machine)).collect();
+        let mut groups = match &self.groups {
+            Some(groups) => groups.read(machine),
+            None => Vec::new(),
+        };
+        if let Some(model) = &self.model {
+            groups.extend(model.groups.read_named(&model.named, machine));
+        }
         let mut readings = Vec::new();
         for group in groups {
             match group {

@@ -32,11 +32,13 @@ mod live;
 #[cfg(target_os = "linux")]
 mod load;
 mod memory;
+#[cfg(target_os = "linux")]
 mod memory_live;
 mod pages;
 mod panics;
 mod pause;
 mod refusals;
+#[cfg(target_os = "linux")]
 mod sleep;
 mod slot;
 mod soak;

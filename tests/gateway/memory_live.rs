@@ -2,6 +2,7 @@
 //!
 //! The gateway stands outside of the group and reads the limit around the model's process.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -169,6 +170,10 @@ fn a_model_killed_for_want_of_memory_is_said_to_be_and_comes_back() {
     assert_eq!(death["pid"], pid);
     assert_eq!(death["memory_short"], true);
     assert!(death["resident"].as_u64() > Some(50 << 20), "{death}");
+    assert!(
+        death["available"].as_u64() < Some(200 << 20),
+        "what was left in its group, not on the machine: {death}"
+    );
     assert!(death["lived_ms"].as_u64() > Some(0), "{death}");
     assert!(
         status["notices"].to_string().contains("model_server_died"),
@@ -277,4 +282,46 @@ fn side_by_side_clients_see_no_raw_error_with_oneslot() {
         with["answered"].as_u64() > Some(8),
         "most are answered: {text}"
     );
+}
+
+#[test]
+fn an_unload_says_how_much_memory_it_gave_back() {
+    let _alone = alone();
+    let mut server = Command::new(python())
+        .arg(in_tests("live/ballast.py"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the server starts");
+    let mut line = String::new();
+    let mut said = BufReader::new(server.stdout.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    let port = line.trim().strip_prefix("ready ").unwrap().to_owned();
+    let gateway = Setup::bare()
+        .config(&format!("upstream.base_url = \"http://127.0.0.1:{port}\""))
+        .start();
+    let status = within(LIVE_LIMIT, "its runner is seen", || {
+        let status = gateway.status();
+        let children = status["upstream"]["process"]["children"].as_array();
+        children
+            .is_some_and(|children| children.len() == 1)
+            .then_some(status)
+    });
+    let held = status["upstream"]["process"]["resident"].as_u64().unwrap();
+    assert!(
+        held > 192 << 20,
+        "the runner's memory is the server's: {held}"
+    );
+    let said = gateway.cli_ok(&["pause", "--unload"]);
+    let (_, freed) = said.split_once("freed ").expect(&said);
+    let mib: u64 = freed.split_whitespace().next().unwrap().parse().unwrap();
+    assert!((192..260).contains(&mib), "{said}");
+    gateway.cli_ok(&["resume"]);
+    let again = gateway.cli_ok(&["unload"]);
+    assert!(
+        again.contains("nothing was loaded"),
+        "nothing is claimed the second time: {again}"
+    );
+    drop(server.stdin.take());
+    server.wait().unwrap();
 }

@@ -94,15 +94,9 @@ class Hog:
     """Takes its part of the headroom by the clock."""
 
     def __init__(self, group, wish):
-        self.pace = wish.pace
-        self.child = subprocess.Popen(
-            [sys.executable, f"{HERE}/hog.py"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            preexec_fn=lambda: group.take(os.getpid()),
-            text=True,
-        )
-        time.sleep(0.5)
+        self.group, self.pace = group, wish.pace
+        self.held = 0
+        self.start()
         self.headroom = wish.limit_mib - group.held_mib()
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.work)
@@ -111,16 +105,42 @@ class Hog:
     def work(self):
         while not self.over.is_set():
             for part, seconds in ROUND:
-                self.hold(int(self.headroom * part))
+                self.go_to(int(self.headroom * part))
                 if self.over.wait(seconds * self.pace):
                     return
+
+    def start(self):
+        self.child = subprocess.Popen(
+            [sys.executable, f"{HERE}/hog.py"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            preexec_fn=lambda: self.group.take(os.getpid()),
+            text=True,
+        )
+        self.hold(0)
+
+    def go_to(self, mib):
+        """Little by little near the limit, and no further once the kernel has killed."""
+        kills = self.group.kills()
+        while self.held < mib and self.group.kills() == kills:
+            near = self.held > self.headroom * 0.9
+            self.hold(min(mib, self.held + (2 if near else 64)))
+        if self.held > mib:
+            self.hold(mib)
 
     def hold(self, mib):
         try:
             self.child.stdin.write(f"{mib}\n")
             self.child.stdin.flush()
+            alive = self.child.stdout.readline()
         except BrokenPipeError:
-            raise SystemExit("the hog was killed instead of the model") from None
+            alive = ""
+        self.held = mib
+        if not alive:
+            # It was killed as well: it begins anew.
+            self.child.wait()
+            self.held = 0
+            self.start()
 
     def end(self):
         self.over.set()

@@ -9,6 +9,7 @@ mod fault;
 mod icons;
 mod ledger;
 mod lint;
+mod measure;
 mod outcomes;
 mod panel;
 mod parts;
@@ -52,6 +53,8 @@ fn carry_out(order: Order) -> Result<(), Fault> {
         Order::Shots(wanted) => panel::shots(&checkout, wanted.as_deref()),
         Order::Soak(minutes) => soak::soak(&checkout, minutes),
         Order::Model(wish) => run::model(&checkout, &wish),
+        Order::Pressure(args) => measure::pressure(&checkout, &args),
+        Order::Readings(args) => measure::readings(&checkout, &args),
         Order::Run(wish) => run::gateway(&checkout, &wish),
     }
 }

@@ -15,6 +15,9 @@ cargo xtask model [--port P] [--ctx N]
                               only that llama.cpp, in the foreground
                               (port 8080, window 2048 tokens unless told)
 cargo xtask lint              formatting, clippy, dependencies' licences and sources
+cargo xtask pressure [ARGS]   what memory pressure does to clients of a real model, with
+                              OneSlot and without, as a table (Linux; some minutes)
+cargo xtask readings [ARGS]   what reading memory costs, idle and busy (Linux)
 cargo xtask panel             lint and test the panel alone
 cargo xtask shots [PART]      a picture of every state of the panel, into .cache/shots; with PART,
                               of those with PART in their name
@@ -44,6 +47,8 @@ pub(crate) enum Order {
     /// For so many minutes.
     Soak(u64),
     Model(ModelWish),
+    Pressure(Vec<String>),
+    Readings(Vec<String>),
     Run(RunWish),
 }
 
@@ -86,6 +91,8 @@ pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Order, Fau
         "help" | "--help" | "-h" => Ok(Order::Help),
         "test" => alone(&rest, Order::Test),
         "lint" => alone(&rest, Order::Lint),
+        "pressure" => Ok(Order::Pressure(rest)),
+        "readings" => Ok(Order::Readings(rest)),
         "setup" => alone(&rest, Order::Setup),
         "icons" => alone(&rest, Order::Icons),
         "panel" => alone(&rest, Order::Panel),

@@ -8,7 +8,7 @@
 #[cfg(any(target_os = "linux", windows))]
 mod library;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::power::{self, Power};
@@ -23,6 +23,9 @@ const DISPLAY: u32 = 0x03;
 const RETRY: Duration = Duration::from_secs(30);
 /// … up to this.
 const RETRY_AT_MOST: Duration = Duration::from_secs(1800);
+
+/// Cards are looked for among all devices this often.
+const LIST_FOR: Duration = Duration::from_secs(60);
 
 /// The library, as far as it is used. Cards are numbered from 0.
 pub trait Library: Send {
@@ -75,6 +78,8 @@ pub type Open = Box<dyn Fn() -> Result<Box<dyn Library>, LibraryError> + Send>;
 pub struct NvidiaCards {
     open: Open,
     devices: PathBuf,
+    /// The cards among the devices, and when they were looked for.
+    known: Option<(Duration, Vec<PathBuf>)>,
     state: State,
     failures: u32,
 }
@@ -86,17 +91,6 @@ enum State {
     Open(Box<dyn Library>),
     /// It failed: not tried before this time.
     Failed(Duration),
-}
-
-/// What the kernel says of NVIDIA's cards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cards {
-    /// None is listed: none is there, or they are reached another way (WSL, Windows).
-    NotListed,
-    /// All are awake.
-    Awake,
-    /// One sleeps, and opening the library would wake all.
-    OneSleeps,
 }
 
 impl NvidiaCards {
@@ -114,6 +108,7 @@ impl NvidiaCards {
         Self {
             open,
             devices,
+            known: None,
             state: State::Closed,
             failures: 0,
         }
@@ -121,13 +116,13 @@ impl NvidiaCards {
 
     /// All cards at `now`; none while one sleeps or the library fails.
     pub fn read(&mut self, model: &[u32], now: Duration) -> Vec<Card> {
-        if self.listed() == Cards::OneSleeps {
-            self.rest();
-            return Vec::new();
-        }
         if let State::Failed(until) = self.state
             && now < until
         {
+            return Vec::new();
+        }
+        if self.any_sleeps(now) {
+            self.rest();
             return Vec::new();
         }
         if !matches!(self.state, State::Open(_)) {
@@ -183,23 +178,31 @@ impl NvidiaCards {
         self.state = State::Failed(now + wait.min(RETRY_AT_MOST));
     }
 
-    fn listed(&self) -> Cards {
-        let Ok(entries) = std::fs::read_dir(&self.devices) else {
-            return Cards::NotListed;
-        };
-        let mut cards = Cards::NotListed;
-        for device in entries.flatten().map(|entry| entry.path()) {
-            let class = power::id(&device, "class").map(|class| class >> 16);
-            if class != Some(DISPLAY) || power::id(&device, "vendor") != Some(VENDOR) {
-                continue;
-            }
-            match power::of(&device) {
-                Power::Asleep => return Cards::OneSleeps,
-                Power::Awake => cards = Cards::Awake,
-            }
+    /// Whether one of the cards that the kernel lists sleeps: opening the library would wake it.
+    /// Where none is listed (WSL, Windows) nobody can tell.
+    fn any_sleeps(&mut self, now: Duration) -> bool {
+        let old = |(at, _): &(Duration, _)| now.saturating_sub(*at) >= LIST_FOR;
+        if self.known.as_ref().is_none_or(old) {
+            self.known = Some((now, listed(&self.devices)));
         }
+        let cards = self.known.iter().flat_map(|(_, cards)| cards);
         cards
+            .into_iter()
+            .any(|card| power::of(card) == Power::Asleep)
     }
+}
+
+/// NVIDIA's display controllers among all PCI devices.
+fn listed(devices: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(devices) else {
+        return Vec::new();
+    };
+    let is_card = |device: &PathBuf| {
+        let class = power::id(device, "class").map(|class| class >> 16);
+        class == Some(DISPLAY) && power::id(device, "vendor") == Some(VENDOR)
+    };
+    let devices = entries.flatten().map(|entry| entry.path());
+    devices.filter(is_card).collect()
 }
 
 impl Default for NvidiaCards {

@@ -58,6 +58,9 @@ impl Live {
 pub(crate) fn ready(checkout: &Checkout) -> Result<Live, Fault> {
     say::step("Parts for the live tests");
     system::bring(&system::LIVE)?;
+    if cfg!(target_os = "linux") {
+        system::bring(&system::LINUX)?;
+    }
     let browser = system::browser()?;
     let python = python::bring(checkout)?;
     let model = model::bring(checkout, &python)?;

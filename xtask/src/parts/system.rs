@@ -16,6 +16,9 @@ pub(super) const PYTHON: [Tool; 1] = [PYTHON3];
 /// For all tests against real programs.
 pub(super) const LIVE: [Tool; 3] = [PYTHON3, NPM, CURL];
 
+/// For the tests of what only Linux has.
+pub(super) const LINUX: [Tool; 1] = [DBUS];
+
 /// For the panel's packages.
 pub(super) const PANEL: [Tool; 1] = [NPM];
 
@@ -43,6 +46,13 @@ const NPM: Tool = Tool {
     name: "npm",
     proof: (NPM_PROGRAM, &["--version"]),
     packages: &["npm"],
+};
+
+/// A message bus, for a fake of the daemon that tells of sleep.
+const DBUS: Tool = Tool {
+    name: "dbus-daemon",
+    proof: ("dbus-daemon", &["--version"]),
+    packages: &["dbus-daemon"],
 };
 
 const CURL: Tool = Tool {
