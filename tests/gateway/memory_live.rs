@@ -18,10 +18,11 @@ const LIMIT_MIB: u64 = 1024;
 const WINDOW: u32 = 2048;
 
 struct Scene {
-    group: Group,
+    gateway: Gateway,
     model: RealModel,
     hog: Hog,
-    gateway: Gateway,
+    /// Goes last: it can be taken away only when it is empty.
+    group: Group,
     /// What the hog may take at most, in MiB.
     headroom: u64,
 }
