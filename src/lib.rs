@@ -8,7 +8,11 @@
 
 // The shared words.
 pub mod clock;
+pub mod power;
+#[cfg(target_os = "linux")]
+pub mod kernel;
 pub mod config;
+mod fault;
 pub mod refusal;
 pub mod state;
 

@@ -61,8 +61,10 @@ impl Body for Answered {
             Ok(frame) => frame,
             Err(_) => {
                 // Dropping it gives the slot back.
-                this.body = None;
+                let had_ended = this.body.take().is_some_and(|body| body.is_end_stream());
                 match this.form {
+                    // A whole answer stays one.
+                    Form::Events if had_ended => Poll::Ready(None),
                     Form::Events => {
                         let event = in_stream_event(&Refusal::Internal);
                         Poll::Ready(Some(Ok(Frame::data(

@@ -22,6 +22,7 @@ use super::clock::Stopwatch;
 use super::framing::{BodyEnd, Rest};
 use super::head::{self, Progress};
 use super::limits::Limits;
+use super::socket;
 use super::turn::Turn;
 
 /// A client's connection, guarded. Give it to the HTTP library in the socket's place.
@@ -316,7 +317,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let wrote = Pin::new(&mut this.inner).poll_write(cx, bytes);
+        let wrote = Pin::new(&mut this.inner).poll_write(cx, socket::piece(bytes));
         this.write_clock.watch(cx, this.limits.write_idle, wrote)
     }
 
@@ -326,7 +327,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let wrote = Pin::new(&mut this.inner).poll_write_vectored(cx, slices);
+        let (few, count) = socket::pieces(slices);
+        let wrote = Pin::new(&mut this.inner).poll_write_vectored(cx, &few[..count]);
         this.write_clock.watch(cx, this.limits.write_idle, wrote)
     }
 
@@ -337,6 +339,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let flushed = Pin::new(&mut this.inner).poll_flush(cx);
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            this.turn.written();
+        }
         this.write_clock.watch(cx, this.limits.write_idle, flushed)
     }
 

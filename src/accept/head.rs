@@ -25,7 +25,7 @@ impl Default for HeadLimits {
     fn default() -> Self {
         Self {
             bytes: 32 * 1024,
-            fields: 64,
+            fields: super::limits::FIELDS,
             uri: 8 * 1024,
         }
     }
@@ -257,6 +257,8 @@ impl Seen {
             b"host" => self.host(value),
             b"content-length" => self.content_length(value),
             b"transfer-encoding" => self.transfer_encoding(value),
+            // Java's client offers HTTP/2 on every plain connection; a server may pass over it.
+            b"upgrade" if value.eq_ignore_ascii_case(b"h2c") => Ok(()),
             b"upgrade" => Err(bad(
                 "Upgrade is not served; send the request as plain HTTP/1.1",
             )),

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::head::HeadLimits;
 
+/// Header fields of one request: more than any known client sends.
+pub const FIELDS: usize = 64;
+
 /// What one connection may use up, in bytes and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

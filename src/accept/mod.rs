@@ -1,14 +1,18 @@
 //! From the listening socket to a request whose head has been judged.
 //!
-//! Connections are counted before they are accepted, so that descriptors cannot run out under
-//! load. Each runs behind [`guarded::Guarded`], which refuses what the HTTP library would let
+//! A connection is served only when it has a place; until then one at a time waits at the door and
+//! the rest with the system, so that descriptors cannot run out under load. Each runs behind [`guarded::Guarded`], which refuses what the HTTP library would let
 //! through and sees a client leave in every state. Not here: who may call ([`crate::admit`]).
 
 mod clock;
+pub mod crowd;
+pub mod descriptors;
 pub mod framing;
 pub mod guarded;
 pub mod head;
 pub mod limits;
+pub mod room;
+mod socket;
 mod target;
 pub mod turn;
 
@@ -27,9 +31,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crowd::{Crowd, Seat};
 use guarded::Guarded;
 use limits::Limits;
 use turn::Turn;
@@ -38,6 +43,10 @@ pub use answer::{Answered, Form, caught};
 
 /// After a failed accept (descriptors ran out): long enough not to spin, short enough to recover.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the HTTP library may hold of a connection in either direction. A head is at most half of
+/// it; a larger piece of an answer passes through whole.
+const BUFFER: usize = 64 * 1024;
 
 /// A request as it comes off a connection.
 pub struct Accepted {
@@ -58,7 +67,7 @@ pub struct Door<H> {
     /// Sizes and clocks of new connections.
     pub limits: Box<dyn Fn() -> Limits + Send + Sync>,
     /// Connections that may be open at once, over all listeners.
-    pub permits: Arc<Semaphore>,
+    pub crowd: Arc<Crowd>,
     /// Turns true when no new work is taken.
     pub closing: watch::Receiver<bool>,
 }
@@ -74,55 +83,74 @@ where
     F: Future<Output = Response<Answered>> + Send + 'static,
 {
     let mut connections = JoinSet::new();
+    welcome(listener, &door, &mut connections).await;
+    while connections.join_next().await.is_some() {}
+}
+
+/// Takes connections until no new work is taken; the listener ends with it.
+async fn welcome<H, F>(listener: TcpListener, door: &Arc<Door<H>>, connections: &mut JoinSet<()>)
+where
+    H: Fn(Accepted) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<Answered>> + Send + 'static,
+{
     let mut closing = door.closing.clone();
+    // Kept from turn to turn: a connection that waits at the door must not be dropped.
+    let mut next = std::pin::pin!(accept(&listener, &door.crowd));
     loop {
         tokio::select! {
             biased;
             () = closed(&mut closing) => break,
             Some(_) = connections.join_next() => {}
-            accepted = accept(&listener, &door.permits) => match accepted {
-                Ok((stream, peer, permit)) => {
-                    let door = Arc::clone(&door);
-                    connections.spawn(async move {
-                        connection(stream, peer, door).await;
-                        drop(permit);
-                    });
+            accepted = next.as_mut() => {
+                match accepted {
+                    Ok(guest) => {
+                        connections.spawn(connection(guest, Arc::clone(door)));
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            },
+                next.set(accept(&listener, &door.crowd));
+            }
         }
     }
-    drop(listener);
-    while connections.join_next().await.is_some() {}
 }
 
-type Permit = tokio::sync::OwnedSemaphorePermit;
+/// A connection that has a place.
+struct Guest {
+    stream: TcpStream,
+    peer: SocketAddr,
+    turn: Arc<Turn>,
+    seat: Seat,
+}
 
-async fn accept(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, Permit)> {
-    let permit = Arc::clone(permits)
-        .acquire_owned()
-        .await
-        .map_err(io::Error::other)?;
+async fn accept(listener: &TcpListener, crowd: &Arc<Crowd>) -> io::Result<Guest> {
     let (stream, peer) = listener.accept().await?;
-    Ok((stream, peer, permit))
+    let turn = Turn::new();
+    let seat = crowd.seat(&turn).await;
+    Ok(Guest {
+        stream,
+        peer,
+        turn,
+        seat: seat.ok_or_else(|| io::Error::other("no connection is taken any more"))?,
+    })
 }
 
-async fn connection<H, F>(stream: TcpStream, peer: SocketAddr, door: Arc<Door<H>>)
+async fn connection<H, F>(guest: Guest, door: Arc<Door<H>>)
 where
     H: Fn(Accepted) -> F + Send + Sync + 'static,
     F: Future<Output = Response<Answered>> + Send + 'static,
 {
-    // Without it small answers wait for the client's acknowledgement.
-    let (Ok(()), Ok(local)) = (stream.set_nodelay(true), stream.local_addr()) else {
+    let Guest {
+        stream,
+        peer,
+        turn,
+        seat,
+    } = guest;
+    let (Ok(()), Ok(local)) = (socket::shape(&stream), stream.local_addr()) else {
         return;
     };
-    let turn = Turn::new();
     let guarded = Guarded::new(stream, Arc::clone(&turn), (door.limits)());
     let mut closing = door.closing.clone();
     let service = service_fn(|request| {
@@ -140,11 +168,14 @@ where
         // The guard has its own clocks for heads; the library's would count its placeholder.
         .header_read_timeout(None)
         .half_close(false)
+        .max_buf_size(BUFFER)
+        .max_headers(limits::FIELDS)
         .serve_connection(TokioIo::new(guarded), service);
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
         // How a connection ended is in the record of its request.
         _ = serving.as_mut() => return,
+        () = seat.wanted_back() => return,
         () = closed(&mut closing) => {}
     }
     serving.as_mut().graceful_shutdown();

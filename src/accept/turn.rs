@@ -8,6 +8,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use tokio::time::Instant;
+
 use crate::refusal::Refusal;
 
 /// The state that guard and service of one connection share.
@@ -33,12 +35,21 @@ struct Inner {
     answered: bool,
     refusal: Option<Refusal>,
     reader: Option<Waker>,
+    /// Since when nothing is awaited and nothing is left to write; `None` while something is.
+    idle_since: Option<Instant>,
 }
 
 impl Turn {
     /// The state of a new connection.
     pub fn new() -> Arc<Self> {
-        Arc::default()
+        let turn = Self::default();
+        turn.lock().idle_since = Some(Instant::now());
+        Arc::new(turn)
+    }
+
+    /// Since when no request is under way; `None` while one is, or its answer is being written.
+    pub fn idle_since(&self) -> Option<Instant> {
+        self.lock().idle_since
     }
 
     /// Why the request at hand is refused, if the guard refused it.
@@ -63,6 +74,15 @@ impl Turn {
         let mut inner = self.lock();
         inner.request += 1;
         inner.answered = false;
+        inner.idle_since = None;
+    }
+
+    /// Nothing is left to write: if the answer is out, the connection is idle from now on.
+    pub(super) fn written(&self) {
+        let mut inner = self.lock();
+        if inner.answered && inner.idle_since.is_none() {
+            inner.idle_since = Some(Instant::now());
+        }
     }
 
     /// The request at hand is refused; it is the connection's last.
@@ -125,6 +145,20 @@ mod tests {
         assert!(is_answered(&turn));
         turn.begin();
         assert!(!is_answered(&turn), "the next request has its own turn");
+    }
+
+    #[test]
+    fn a_connection_is_idle_before_a_request_and_after_its_answer_is_written() {
+        let turn = Turn::new();
+        assert!(turn.idle_since().is_some(), "nothing was asked yet");
+        turn.begin();
+        let answering = turn.answering();
+        turn.written();
+        assert_eq!(turn.idle_since(), None, "the answer is on its way");
+        drop(answering);
+        assert_eq!(turn.idle_since(), None, "it may still be in a buffer");
+        turn.written();
+        assert!(turn.idle_since().is_some());
     }
 
     #[test]

@@ -39,8 +39,8 @@ pub fn answer_headers(visitor: &Visitor) -> HeaderMap {
 }
 
 /// Whether an `OPTIONS` asks on behalf of a page.
-pub fn is_preflight(headers: &HeaderMap) -> bool {
-    headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+pub fn is_preflight(headers: &HeaderMap, visitor: &Visitor) -> bool {
+    matches!(visitor, Visitor::Page { .. }) && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 /// Headers of the `204` that answers a preflight for a route with these methods.
@@ -133,7 +133,11 @@ mod tests {
             "access-control-request-private-network",
             HeaderValue::from_static("true"),
         );
-        assert!(is_preflight(&request));
+        assert!(is_preflight(&request, &page("http://localhost:3000")));
+        assert!(
+            !is_preflight(&request, &Visitor::Program),
+            "a program has nothing to ask for"
+        );
         let headers = preflight_headers(&page("http://localhost:3000"), "POST", &request);
         assert_eq!(
             headers[ACCESS_CONTROL_ALLOW_ORIGIN],

@@ -196,7 +196,8 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn is_json(content_type: &HeaderValue) -> bool {
+/// Whether a body of this type is JSON; parameters are allowed.
+pub(super) fn is_json(content_type: &HeaderValue) -> bool {
     let bytes = content_type.as_bytes();
     let end = memchr::memchr(b';', bytes).unwrap_or(bytes.len());
     bytes[..end]

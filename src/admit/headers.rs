@@ -12,11 +12,13 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
+use super::gate::is_json;
 use super::keys::{self, Key, X_API_KEY};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
-const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+/// Keeps an answer from being embedded in another site's page.
+pub const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// Names of either direction that pass by their first letters.
 const FAMILIES: [&str; 2] = ["anthropic-", "openai-"];
@@ -30,13 +32,25 @@ pub enum Credential<'a> {
     Clients(&'a [Key]),
 }
 
+/// What the upstream is told of the body's type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spoken {
+    /// It was read as JSON, whatever the client called it (`curl -d` calls it a form).
+    Json,
+    /// What the client said.
+    AsSent,
+}
+
 /// Headers for the upstream, from a client's.
-pub fn upward(client: &HeaderMap, credential: Credential<'_>) -> HeaderMap {
+pub fn upward(client: &HeaderMap, credential: Credential<'_>, spoken: Spoken) -> HeaderMap {
     let named = named_by_connection(client);
     let mut headers = pass(client, |name| {
         let listed = [CONTENT_TYPE, ACCEPT, USER_AGENT, X_REQUEST_ID].contains(name);
         (listed || is_family(name)) && !named.contains(name)
     });
+    if spoken == Spoken::Json && !headers.get(CONTENT_TYPE).is_some_and(is_json) {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
     match credential {
         Credential::Configured(value) => {
             headers.insert(AUTHORIZATION, sensitive(value));

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 
 use super::Loaded;
 use super::fault::{Notice, words};
+use super::file::parse;
+use super::load::sound;
 use crate::state::durable;
 
 /// Copies a file that cannot be used to `config.toml.corrupt-<time>` beside it.
@@ -36,6 +38,8 @@ pub(super) fn good(file: &Path, good: &Path) -> Option<Notice> {
         Ok(bytes) if bytes.is_empty() => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Ok(bytes) if fs::read(good).is_ok_and(|old| old == bytes) => Ok(()),
+        // It may have changed since it was judged; then it is judged again before it is kept.
+        Ok(bytes) if !is_sound(file, &bytes) => Ok(()),
         Ok(bytes) => durable::write(good, &bytes),
         Err(error) => Err(error),
     };
@@ -66,6 +70,10 @@ pub(super) fn secure(file: &Path, loaded: &Loaded) -> Option<Notice> {
             reason: words(&error),
         }),
     }
+}
+
+fn is_sound(file: &Path, bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| sound(parse(file, text)).is_ok())
 }
 
 fn copy_aside(file: &Path, now: Timestamp) -> io::Result<PathBuf> {

@@ -24,6 +24,8 @@ impl Desk {
         }
         self.expire(now, out);
         self.dispatch(now, out);
+        self.turn_away(out);
+        self.prove(now, out);
         self.probe_when_due(now, out);
     }
 
@@ -154,6 +156,32 @@ impl Desk {
                     self.send_probe(now, out);
                 }
             }
+        }
+    }
+
+    /// On the way out nobody is left in line, also not who came back to it to wait for a load.
+    fn turn_away(&mut self, out: &mut Vec<Action>) {
+        while self.closing == Closing::Yes
+            && let Some(ticket) = self.line.take_head()
+        {
+            out.push(Action::Refuse {
+                id: ticket.id,
+                refusal: Refusal::ShuttingDown,
+            });
+        }
+    }
+
+    /// Whatever took the probe of a request that waits for proof (another upstream, an answer on
+    /// another slot), the request is not left without one.
+    fn prove(&mut self, now: Now, out: &mut Vec<Action>) {
+        let waits = self.slots.checking().is_some() && self.probe == Probe::None;
+        if !waits || matches!(self.health.state(), State::Loading { .. }) {
+            return;
+        }
+        if self.health.is_fresh(now.at, self.rules.fresh) {
+            self.grant_proved(now, out);
+        } else if self.health.cooldown_left(now.at).is_zero() {
+            self.send_probe(now, out);
         }
     }
 

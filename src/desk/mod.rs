@@ -10,7 +10,9 @@
 mod advance;
 mod crash;
 mod event;
+mod guards;
 mod owner;
+mod react;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
@@ -18,15 +20,16 @@ mod tests;
 
 use std::time::Duration;
 
-use crate::health::{Backoff, Health, State};
-use crate::pause::{Pause, Running};
+use crate::health::{Backoff, Health};
+use crate::pause::Pause;
 use crate::pressure::Level;
-use crate::queue::{Delivery, Line, RequestId, Ticket};
-use crate::refusal::{Cut, FullStatus, Outage, Part, Refusal};
-use crate::slot::{Occupant, Slots};
+use crate::queue::{Line, RequestId};
+use crate::refusal::{FullStatus, Refusal};
+use crate::slot::Slots;
 
 pub use event::{Action, Arrival, Ending, Event, Grant, Now, ProbeReport};
-pub use owner::{Effect, Lease, Owner, Place, Seat};
+pub use guards::{Lease, Place};
+pub use owner::{Effect, Owner, Seat};
 
 use crash::Crashes;
 
@@ -108,6 +111,8 @@ const USUAL_SERVICE: Duration = Duration::from_secs(10);
 const SERVICE_TIMES: usize = 15;
 /// After this long memory is worth asking about again.
 const PRESSURE_RETRY: Duration = Duration::from_secs(10);
+/// From waking up to the first idle probe: a server that has just been thawed is slow.
+const WAKE_GRACE: Duration = Duration::from_secs(2);
 /// No abort settles longer, whatever the upstream's busy signal says.
 pub const SETTLE_CEILING: Duration = Duration::from_secs(10);
 
@@ -150,6 +155,8 @@ impl Desk {
                 self.pressure = level;
                 self.pressure_cause = cause;
             }
+            Event::ProcessGone(death) => self.process_gone(death, now),
+            Event::Woke => self.woke(now),
             Event::Paused { pause, running } => self.paused(pause, running, &mut out),
             Event::Resumed => {
                 if self.pause.take().is_some() {
@@ -168,7 +175,7 @@ impl Desk {
                 self.next_probe = Some(now.at);
             }
             Event::Watched(watched) => self.watched = watched,
-            Event::ShutDown => self.shut_down(&mut out),
+            Event::ShutDown => self.closing = Closing::Yes,
             Event::StopAll(cut) => self.stop_all(cut, &mut out),
             Event::Tick => {}
         }
@@ -217,6 +224,11 @@ impl Desk {
         self.health.next_cooldown(self.pressure, self.rules.backoff)
     }
 
+    /// Whether no new work is taken.
+    pub fn is_closing(&self) -> bool {
+        self.closing == Closing::Yes
+    }
+
     /// Whether a probe is under way.
     pub fn is_probing(&self) -> bool {
         self.probe != Probe::None
@@ -230,246 +242,5 @@ impl Desk {
             .get(sorted.len() / 2)
             .copied()
             .unwrap_or(USUAL_SERVICE)
-    }
-
-    fn arrived(&mut self, arrival: Arrival, now: Now, out: &mut Vec<Action>) {
-        let Arrival {
-            id,
-            bytes,
-            delivery,
-            print,
-        } = arrival;
-        self.last_arrival = Some(now.at);
-        if let Some(refusal) = self.refusal_for_arrival(bytes, Some(print), now) {
-            out.push(Action::Refuse { id, refusal });
-            return;
-        }
-        let wait = match delivery {
-            Delivery::Stream => self.rules.max_wait_stream,
-            Delivery::Whole => self.rules.max_wait_whole,
-        };
-        let deadline = now.at + wait;
-        self.line.join(Ticket {
-            id,
-            bytes,
-            delivery,
-            print,
-            arrived: now.at,
-            deadline,
-        });
-    }
-
-    /// Refused requests touch no counter: this takes `&self` so that the compiler says so.
-    fn refusal_for_arrival(&self, bytes: usize, print: Option<u64>, now: Now) -> Option<Refusal> {
-        if self.closing == Closing::Yes {
-            return Some(Refusal::ShuttingDown);
-        }
-        if let Some(pause) = self.pause.filter(|pause| !pause.is_over(now.unix_ms)) {
-            return Some(Refusal::Paused {
-                left: pause.left(now.unix_ms),
-            });
-        }
-        if let State::Down { outage, until } = self.health.state()
-            && until > now.at
-        {
-            return Some(Refusal::Unavailable {
-                outage,
-                retry_in: until - now.at,
-            });
-        }
-        if print.is_some_and(|print| self.crashes.is_repeated(print, now.at)) {
-            return Some(Refusal::RepeatedCrash);
-        }
-        let at_once = self.line.is_empty() && self.slots.has_room(self.rules.slots);
-        if !at_once && self.line.len() >= self.rules.max_waiting {
-            return Some(Refusal::Overloaded {
-                waiting: self.line.len(),
-                retry_in: self.wait_estimate(),
-                status: self.rules.full_status,
-            });
-        }
-        if !self.line.is_empty() && self.line.bytes() + bytes > self.rules.max_bytes {
-            return Some(Refusal::TooLarge {
-                part: Part::QueuedBytes,
-                limit: self.rules.max_bytes as u64,
-            });
-        }
-        None
-    }
-
-    /// Line length × usual service time, shared by the slots.
-    fn wait_estimate(&self) -> Duration {
-        let ahead = u32::try_from(self.line.len() + 1).unwrap_or(u32::MAX);
-        let slots = u32::try_from(self.rules.slots.max(1)).unwrap_or(1);
-        self.usual_service().saturating_mul(ahead) / slots
-    }
-
-    fn left(&mut self, id: RequestId) {
-        if self.line.remove(id).is_some() {
-            return;
-        }
-        // Granted in the same instant, but nothing was sent: the slot is free at once. A settling
-        // slot is not the request's to give up.
-        if self
-            .slots
-            .iter()
-            .any(|one| one.id() == id && !matches!(one, Occupant::Settling { .. }))
-        {
-            self.slots.release(id);
-        }
-        if self.probe == (Probe::InFlight { owner: Some(id) }) {
-            self.probe = Probe::InFlight { owner: None };
-        }
-    }
-
-    /// The upstream answered the request with "loading": it was not a failure and nothing was
-    /// generated, so the request keeps its slot and is granted again when the load is over.
-    fn not_ready(&mut self, id: RequestId, now: Now) {
-        self.health.loading(now.at);
-        self.next_probe = Some(now.at + LOADING_INTERVAL);
-        if let Some(Occupant::Running { ticket, .. }) = self.slots.release(id) {
-            if self.slots.checking().is_some() {
-                self.line.rejoin_first(ticket);
-            } else {
-                self.slots.check(ticket);
-            }
-        }
-    }
-
-    fn finished(
-        &mut self,
-        id: RequestId,
-        ending: Ending,
-        took: Duration,
-        now: Now,
-        out: &mut Vec<Action>,
-    ) {
-        let Some(Occupant::Running { ticket, .. }) = self.slots.release(id) else {
-            return;
-        };
-        self.next_probe = Some(now.at + self.probe_interval(now));
-        match ending {
-            Ending::Complete => {
-                self.health.alive(now.at);
-                self.crashes.forget(ticket.print);
-                if self.service_times.len() == SERVICE_TIMES {
-                    self.service_times.remove(0);
-                }
-                self.service_times.push(took);
-            }
-            Ending::Answered => self.health.alive(now.at),
-            Ending::Unsent => {}
-            Ending::Failed(outage) => self.fail(outage, now),
-            Ending::Died(outage) => {
-                self.crashes.note(ticket.print, now.at);
-                self.fail(outage, now);
-            }
-            Ending::TimedOut => {
-                self.fail(Outage::Silent, now);
-                self.settle(id, now, out);
-            }
-            Ending::Abandoned => self.settle(id, now, out),
-        }
-    }
-
-    fn settle(&mut self, id: RequestId, now: Now, out: &mut Vec<Action>) {
-        self.slots.settle(id, now.at + SETTLE_CEILING);
-        out.push(Action::Settle { id });
-    }
-
-    fn fail(&mut self, outage: Outage, now: Now) {
-        self.health
-            .failed(outage, now.at, self.pressure, self.rules.backoff);
-        self.return_checking_to_line();
-    }
-
-    fn probed(&mut self, report: ProbeReport, now: Now, out: &mut Vec<Action>) {
-        let Probe::InFlight { owner } = self.probe else {
-            return;
-        };
-        self.probe = Probe::None;
-        if self.health.cooldown_left(now.at) > Duration::ZERO {
-            // It was sent before the failure that began this cooldown, and proves nothing now.
-            return;
-        }
-        match report {
-            ProbeReport::Alive { wants_key } => {
-                self.health.alive(now.at);
-                self.health.asked_for_key(wants_key);
-                self.next_probe = Some(now.at + self.probe_interval(now));
-                self.grant_proved(now, out);
-            }
-            ProbeReport::Loading => {
-                self.health.loading(now.at);
-                self.next_probe = Some(now.at + LOADING_INTERVAL);
-            }
-            ProbeReport::Failed(outage) => {
-                self.health
-                    .failed(outage, now.at, self.pressure, self.rules.backoff);
-                let retry_in = self.health.cooldown_left(now.at);
-                if let Some(id) = owner
-                    && matches!(self.slots.release(id), Some(Occupant::Checking { .. }))
-                {
-                    let refusal = Refusal::Unavailable { outage, retry_in };
-                    out.push(Action::Refuse { id, refusal });
-                }
-                self.return_checking_to_line();
-            }
-        }
-    }
-
-    fn paused(&mut self, pause: Pause, running: Running, out: &mut Vec<Action>) {
-        self.pause = Some(pause);
-        self.return_checking_to_line();
-        out.push(Action::PauseChanged(Some(pause)));
-        if running == Running::Stop {
-            self.stop_all(Cut::Cancelled, out);
-        }
-    }
-
-    fn return_checking_to_line(&mut self) {
-        let Some(id) = self.slots.checking().map(|ticket| ticket.id) else {
-            return;
-        };
-        if let Some(Occupant::Checking { ticket }) = self.slots.release(id) {
-            self.line.rejoin_first(ticket);
-        }
-        if self.probe == (Probe::InFlight { owner: Some(id) }) {
-            self.probe = Probe::InFlight { owner: None };
-        }
-    }
-
-    fn cancelled(&mut self, id: RequestId, out: &mut Vec<Action>) {
-        let waiting = self.line.remove(id).is_some();
-        let checking = self.slots.checking().is_some_and(|ticket| ticket.id == id);
-        if waiting || checking {
-            self.left(id);
-            let refusal = Refusal::Interrupted { how: Cut::Unbegun };
-            out.push(Action::Refuse { id, refusal });
-        } else if self.slots.iter().any(|one| one.id() == id) {
-            out.push(Action::Stop {
-                id,
-                cut: Cut::Cancelled,
-            });
-        }
-    }
-
-    fn stop_all(&mut self, cut: Cut, out: &mut Vec<Action>) {
-        for one in self.slots.iter() {
-            if let Occupant::Running { ticket, .. } = one {
-                out.push(Action::Stop { id: ticket.id, cut });
-            }
-        }
-    }
-
-    fn shut_down(&mut self, out: &mut Vec<Action>) {
-        self.closing = Closing::Yes;
-        self.return_checking_to_line();
-        while let Some(ticket) = self.line.take_head() {
-            out.push(Action::Refuse {
-                id: ticket.id,
-                refusal: Refusal::ShuttingDown,
-            });
-        }
     }
 }

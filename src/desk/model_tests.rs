@@ -12,6 +12,9 @@ use rand::{Rng, SeedableRng};
 use super::tests::rules;
 use super::*;
 use crate::health::State;
+use crate::pause::Running;
+use crate::queue::Delivery;
+use crate::refusal::Outage;
 
 const EVENTS: usize = 1_000_000;
 
@@ -144,6 +147,12 @@ impl World {
             93..=94 => self
                 .pick(Known::Granted)
                 .map_or(Event::Tick, |id| Event::NotReady { id }),
+            95 if self.pick(Known::Granted).is_some() => Event::Life,
+            96 => {
+                // The report of a probe under way is about another server: nobody brings it.
+                self.probes = 0;
+                Event::UpstreamChanged
+            }
             _ => Event::Tick,
         }
     }
@@ -356,6 +365,12 @@ impl World {
         assert!(
             waiting == 0 || next.is_some() || self.probes > 0,
             "seed {seed}: somebody waits and nothing will ever wake the desk"
+        );
+        let proving =
+            self.probes > 0 || matches!(self.desk.health().state(), State::Loading { .. });
+        assert!(
+            self.desk.slots().checking().is_none() || proving,
+            "seed {seed}: a request waits for proof that nobody asks for"
         );
         if let Some(next) = next {
             let due = self.desk.health().state() != State::Unknown || next >= self.now.at;

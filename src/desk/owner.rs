@@ -1,9 +1,7 @@
-//! Carries the desk's actions out: the only holder of the [`Desk`], and the guards by which
-//! requests hold a place or a lease.
+//! Carries the desk's actions out: the only holder of the [`Desk`].
 //!
-//! Every call locks, applies one event and unlocks before acting on the answer; nothing is
-//! awaited under the lock. Both guards report their end when dropped, so that a client that
-//! leaves, an early return and a panic free exactly what they held.
+//! Every call locks, applies one event, hands its actions on and unlocks; nothing is awaited under
+//! the lock. Not here: the guards that requests hold ([`super::guards`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +15,7 @@ use crate::queue::RequestId;
 use crate::record::meter::Meter;
 use crate::refusal::{Cut, Refusal};
 
-use super::{Action, Arrival, Desk, Ending, Event, Grant, Now, Rules};
+use super::{Action, Arrival, Desk, Event, Grant, Now, Place, Rules};
 
 /// Drives the desk. Cheap to clone; all clones share one desk.
 #[derive(Debug, Clone)]
@@ -39,39 +37,13 @@ pub enum Effect {
     KeepPause,
 }
 
-/// A place in the line. Dropping it leaves the line.
-#[derive(Debug)]
-pub struct Place {
-    owner: Owner,
-    id: RequestId,
-    turn: oneshot::Receiver<Result<Grant, Refusal>>,
-    stop: watch::Receiver<Option<Cut>>,
-    held: bool,
-}
-
-/// The slot, for one request. Dropping it gives the slot back, settled first if something had
-/// been sent.
-#[derive(Debug)]
-pub struct Lease {
-    owner: Owner,
-    id: RequestId,
-    grant: Grant,
-    stop: watch::Receiver<Option<Cut>>,
-    since: Duration,
-    state: LeaseState,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LeaseState {
-    Unsent,
-    Sent,
-    Ended,
-}
+/// Where a request is told its turn.
+pub(super) type Turn = oneshot::Sender<Result<Grant, Refusal>>;
 
 /// A request the desk knows, as the status shows it.
 #[derive(Debug)]
 pub struct Seat {
-    turn: Option<oneshot::Sender<Result<Grant, Refusal>>>,
+    turn: Option<Turn>,
     stop: watch::Sender<Option<Cut>>,
     /// What is shown of it.
     pub meter: Arc<Meter>,
@@ -123,7 +95,7 @@ impl Owner {
 
     /// The gateway's clock.
     pub fn clock(&self) -> Clock {
-        self.shared.clock
+        self.shared.clock.clone()
     }
 
     /// A number that grows whenever something may look different.
@@ -164,13 +136,7 @@ impl Owner {
                 meter,
             },
         );
-        let place = Place {
-            owner: self.clone(),
-            id: arrival.id,
-            turn: wait,
-            stop: stopped,
-            held: true,
-        };
+        let place = Place::new(self.clone(), arrival.id, wait, stopped);
         self.apply(Event::Arrived(arrival));
         place
     }
@@ -211,8 +177,10 @@ impl Owner {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn apply(&self, event: Event) {
+    pub(super) fn apply(&self, event: Event) {
         let now = self.shared.clock.now();
+        // After a sleep every timer is late by as much.
+        let late = matches!(event, Event::Woke);
         let mut table = self.lock();
         let actions = table.desk.apply(event, now);
         let next = table.desk.next_wake(now);
@@ -225,7 +193,7 @@ impl Owner {
             self.act(&mut table, action);
         }
         drop(table);
-        if earlier {
+        if earlier || late {
             self.shared.wake.notify_one();
         }
         self.touch();
@@ -261,146 +229,14 @@ impl Owner {
         let _ = self.shared.effects.send(effect);
     }
 
-    fn unseat(&self, id: RequestId) {
-        self.lock().seats.remove(&id);
-    }
-}
-
-impl Place {
-    /// Waits for the turn.
-    ///
-    /// # Errors
-    /// The refusal, when there is none.
-    ///
-    /// # Cancel safety
-    /// Dropping the future leaves the line.
-    pub async fn turn(mut self) -> Result<Lease, Refusal> {
-        let verdict = (&mut self.turn).await;
-        match verdict {
-            Ok(Ok(grant)) => {
-                self.held = false;
-                Ok(Lease {
-                    owner: self.owner.clone(),
-                    id: self.id,
-                    grant,
-                    stop: self.stop.clone(),
-                    since: self.owner.shared.clock.at(),
-                    state: LeaseState::Unsent,
-                })
-            }
-            Ok(Err(refusal)) => {
-                self.held = false;
-                Err(refusal)
-            }
-            // The desk never drops a sender unanswered; if it did, that is our fault.
-            Err(_) => Err(Refusal::Internal),
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.held {
-            self.owner.unseat(self.id);
-            self.owner.apply(Event::Left { id: self.id });
-        }
-    }
-}
-
-impl Lease {
-    /// What was true when it was granted.
-    pub fn grant(&self) -> Grant {
-        self.grant
-    }
-
-    /// Notes that the request goes to the upstream now: from here on, giving up means settling.
-    pub fn sent(&mut self) {
-        self.state = LeaseState::Sent;
-    }
-
-    /// Notes that nothing of the request is with the upstream after all.
-    pub fn unsent(&mut self) {
-        self.state = LeaseState::Unsent;
-    }
-
-    /// Since when it is held, on the gateway's monotonic clock.
-    pub fn since(&self) -> Duration {
-        self.since
-    }
-
-    /// Says that bytes came from the upstream.
-    pub fn alive(&self) {
-        self.owner.apply(Event::Life);
-    }
-
-    /// Resolves when the request is to be cut, with what its client is told.
-    ///
-    /// # Cancel safety
-    /// May be dropped and called again.
-    pub async fn stopped(&mut self) -> Cut {
-        match self.stop.wait_for(Option::is_some).await {
-            Ok(cut) => cut.unwrap_or(Cut::Cancelled),
-            // The seat outlives the lease; without one nobody can stop it.
-            Err(_) => std::future::pending().await,
-        }
-    }
-
-    /// A view of the stop signal that can be polled beside the lease.
-    pub fn stop_signal(&self) -> watch::Receiver<Option<Cut>> {
-        self.stop.clone()
-    }
-
-    /// Gives the slot back.
-    pub fn finish(mut self, ending: Ending) {
-        self.end(ending);
-    }
-
-    /// Keeps the slot, but waits for the upstream to be ready.
-    ///
-    /// # Errors
-    /// The refusal that ended the wait.
-    ///
-    /// # Cancel safety
-    /// Dropping the future gives the slot up.
-    pub async fn wait_until_ready(mut self) -> Result<Self, Refusal> {
-        let (turn, wait) = oneshot::channel();
-        if let Some(seat) = self.owner.lock().seats.get_mut(&self.id) {
+    /// Another wait of a request that is seated already.
+    pub(super) fn seat_again(&self, id: RequestId, turn: Turn) {
+        if let Some(seat) = self.lock().seats.get_mut(&id) {
             seat.turn = Some(turn);
         }
-        self.state = LeaseState::Ended;
-        let place = Place {
-            owner: self.owner.clone(),
-            id: self.id,
-            turn: wait,
-            stop: self.stop.clone(),
-            held: true,
-        };
-        self.owner.apply(Event::NotReady { id: self.id });
-        place.turn().await
     }
 
-    fn end(&mut self, ending: Ending) {
-        if self.state == LeaseState::Ended {
-            return;
-        }
-        self.state = LeaseState::Ended;
-        let took = self.owner.shared.clock.at().saturating_sub(self.since);
-        self.owner.unseat(self.id);
-        self.owner.apply(Event::Finished {
-            id: self.id,
-            ending,
-            took,
-        });
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        let ending = match self.state {
-            LeaseState::Unsent => Ending::Unsent,
-            LeaseState::Sent => Ending::Abandoned,
-            LeaseState::Ended => return,
-        };
-        self.end(ending);
+    pub(super) fn unseat(&self, id: RequestId) {
+        self.lock().seats.remove(&id);
     }
 }

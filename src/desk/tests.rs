@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::health::Stretch;
+use crate::pause::Running;
+use crate::queue::Delivery;
+use crate::refusal::{Cut, Outage};
 
 pub(super) fn rules() -> Rules {
     Rules {
@@ -134,6 +137,41 @@ fn one_runs_four_wait_and_the_next_is_refused_at_once() {
         [2],
         "the head is next"
     );
+}
+
+#[test]
+fn whoever_waits_for_proof_gets_a_new_probe_when_the_server_is_another_one() {
+    let two = Rules {
+        slots: 2,
+        ..rules()
+    };
+    let mut bench = Bench::new(two);
+    bench.alive();
+    assert_eq!(granted(&bench.arrive(1)), [1]);
+    bench.wait(2_000);
+    assert_eq!(
+        bench.arrive(2),
+        [Action::Probe],
+        "stale evidence is renewed"
+    );
+    let actions = bench.feed(Event::UpstreamChanged);
+    assert_eq!(
+        actions,
+        [Action::Probe],
+        "the old probe says nothing of the new server, also while an answer runs"
+    );
+    assert_eq!(granted(&bench.alive()), [2]);
+}
+
+#[test]
+fn who_would_wait_for_a_load_on_the_way_out_is_told_too() {
+    let mut bench = Bench::ready();
+    bench.arrive(1);
+    bench.feed(Event::ShutDown);
+    let actions = bench.feed(Event::NotReady { id: RequestId(1) });
+    assert_eq!(refused(&actions), [(1, "SHUTTING_DOWN")]);
+    assert!(bench.desk.line().is_empty(), "nobody is forgotten there");
+    assert_eq!(bench.desk.slots().iter().count(), 0);
 }
 
 #[test]

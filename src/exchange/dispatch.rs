@@ -8,13 +8,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use http::{HeaderMap, Method, StatusCode};
 
 use crate::admit::headers::downward;
 use crate::chat::{Chat, Edit, OlderLimit};
@@ -23,37 +17,30 @@ use crate::desk::{Ending, Lease};
 use crate::gateway::link::Link;
 use crate::record::meter::Phase;
 use crate::refusal::{Clock, Cut, Outage, Refusal};
-use crate::relay::observe::{StreamEnd, StreamObserver, WholeEnd, observe_whole};
-use crate::relay::stream::{Parts, StreamRelay};
-use crate::relay::whole::{Held, Hold, WholeBody, hold};
-use crate::upstream::send::{Connection, Outgoing, Sent};
-use crate::upstream::{
-    Kind, Overflow, Preload, PreloadError, WindowReading, error_of, overflow, runs_elsewhere,
-};
+use crate::relay::whole::Hold;
+use crate::upstream::send::Outgoing;
+use crate::upstream::{Kind, Overflow, WindowReading, runs_elsewhere};
 use crate::window::{self, Fit, Ratio};
 
-use super::account::ending_of;
+use super::first::{First, first_bytes};
 use super::fit::{self, Conditions, Counts};
 use super::patience::{Ended, Load, Patience};
 use super::{Account, Answer, Call, Told, ms};
 
-/// An upstream's error is read this far.
-const ERROR_LIMIT: usize = 64 * 1024;
-
 /// The way from the grant to the answer.
-struct Dispatch {
-    call: Call,
-    chat: Chat,
-    account: Account,
+pub(super) struct Dispatch {
+    pub(super) call: Call,
+    pub(super) chat: Chat,
+    pub(super) account: Account,
     counts: Counts,
-    settings: Arc<Settings>,
-    link: Arc<Link>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) link: Arc<Link>,
     load: Load,
     wait_ms: u64,
 }
 
 /// What one try came to.
-enum Try {
+pub(super) enum Try {
     Answered(Answer),
     TooLong(Overflow),
     StillLoading,
@@ -147,15 +134,19 @@ impl Dispatch {
 
     fn blocked(&self) -> Option<Refusal> {
         let model = self.chat.model()?;
-        (self.settings.access.block_remote_models
-            && self.link.upstream.known_kind() == Some(Kind::Ollama)
-            && runs_elsewhere(model))
-        .then(|| Refusal::RemoteModelBlocked {
-            model: model.to_owned(),
-        })
+        // A server that has not proved what it is may well be an Ollama.
+        let may_forward = match self.link.upstream.known_kind() {
+            Some(Kind::Ollama) | None => true,
+            Some(Kind::LlamaCpp | Kind::LmStudio | Kind::Plain) => false,
+        };
+        (self.settings.access.block_remote_models && may_forward && runs_elsewhere(model)).then(
+            || Refusal::RemoteModelBlocked {
+                model: model.to_owned(),
+            },
+        )
     }
 
-    fn model(&self) -> Option<&str> {
+    pub(super) fn model(&self) -> Option<&str> {
         self.chat
             .model()
             .or(self.settings.upstream.model.as_deref())
@@ -189,70 +180,6 @@ impl Dispatch {
         ))
     }
 
-    async fn preload(&mut self) -> Result<(), Refusal> {
-        #[derive(Deserialize)]
-        struct Own<'a> {
-            #[serde(borrow, default)]
-            options: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            keep_alive: Option<&'a RawValue>,
-        }
-        let Some(model) = self.model().map(str::to_owned) else {
-            return Ok(());
-        };
-        let raw = self.chat.raw().clone();
-        let own = serde_json::from_slice(&raw).unwrap_or(Own {
-            options: None,
-            keep_alive: None,
-        });
-        let request = Preload {
-            model: &model,
-            options: own.options,
-            keep_alive: own.keep_alive,
-        };
-        self.account.enter(Phase::Loading);
-        let budget = self.settings.timeouts.loading;
-        let mut stop = self.stop_signal();
-        self.sent();
-        let loaded = tokio::select! {
-            biased;
-            cut = stop.wait_for(Option::is_some) => {
-                let how = cut.ok().and_then(|cut| *cut).unwrap_or(Cut::Cancelled);
-                let refusal = Refusal::Interrupted { how };
-                self.account.refuse(&refusal, Ending::Abandoned);
-                return Err(refusal);
-            }
-            loaded = self.link.upstream.preload(request, budget) => loaded,
-        };
-        let (refusal, ending) = match loaded {
-            Ok(()) | Err(PreloadError::NotOllama | PreloadError::Elsewhere) => {
-                if let Some(lease) = self.account.lease() {
-                    lease.alive();
-                    lease.unsent();
-                }
-                return Ok(());
-            }
-            Err(PreloadError::Budget(waited)) => (Refusal::Loading { waited }, Ending::Abandoned),
-            Err(PreloadError::Reach(outage)) => {
-                let retry_in = self.settings.health.cooldown;
-                (
-                    Refusal::Unavailable { outage, retry_in },
-                    Ending::Died(outage),
-                )
-            }
-            Err(PreloadError::Answer(error)) => {
-                let ending = if error.status.is_server_error() {
-                    Ending::Failed(Outage::ServerError)
-                } else {
-                    Ending::Answered
-                };
-                (Refusal::Upstream(*error), ending)
-            }
-        };
-        self.account.refuse(&refusal, ending);
-        Err(refusal)
-    }
-
     async fn attempt(&mut self, fit: &Fit, window: Option<u64>) -> Try {
         let told = Told::of(fit, self.wait_ms, window);
         let outgoing = self.outgoing(fit);
@@ -278,12 +205,19 @@ impl Dispatch {
         };
         let first = match patience.wait(first).await {
             Ok(Ok(first)) => first,
-            Ok(Err(outage)) => return self.broke(outage),
+            Ok(Err(outage)) => return self.broke(outage).await,
             Err(Ended::Cut(how)) => {
                 return Try::Refused(Refusal::Interrupted { how }, Ending::Abandoned);
             }
+            // A load that takes too long is no failure of the server's, but it must be let go of.
+            Err(Ended::Over(refusal @ Refusal::Loading { .. })) => {
+                return Try::Refused(refusal, Ending::Abandoned);
+            }
             Err(Ended::Over(refusal)) => return Try::Refused(refusal, Ending::TimedOut),
         };
+        if matches!(self.load, Load::UnderWay) {
+            self.call.gateway.model_loaded();
+        }
         self.load = Load::NotSeen;
         match first {
             First::Refused {
@@ -340,134 +274,6 @@ impl Dispatch {
         }
     }
 
-    fn stream(
-        &mut self,
-        head: HeaderMap,
-        first: Bytes,
-        rest: Incoming,
-        connection: Connection,
-        told: &Told,
-    ) -> Try {
-        let mut observer = StreamObserver::default();
-        observer.feed(&first);
-        if let StreamEnd::Error(error) = observer.verdict()
-            && observer.observed().content_chunks == 0
-            && let Some(said) = overflow(StatusCode::BAD_REQUEST, error.message.as_bytes())
-        {
-            let prompt = said.prompt.or(error.prompt_tokens);
-            let window = said.window.or(error.window);
-            return Try::TooLong(Overflow {
-                prompt,
-                window,
-                excess: said.excess,
-            });
-        }
-        self.account.first_byte();
-        self.account.answered(observer.observed().content_chunks);
-        let head = self.head(&head, told);
-        let stop = self.stop_signal();
-        let link = Arc::clone(&self.link);
-        let model = self.chat.model().map(str::to_owned);
-        let parts = Parts {
-            first,
-            observer,
-            rest,
-            connection,
-            sender: Arc::clone(&self.link.sender),
-            account: self.account.hand_over(),
-            stop: Box::pin(cut(stop)),
-            stall: self.settings.timeouts.stall,
-            progress: Arc::new(move || {
-                let (link, model) = (Arc::clone(&link), model.clone());
-                Box::pin(async move {
-                    let activity = link.upstream.activity(model.as_deref()).await;
-                    activity.map(|activity| activity.progress)
-                })
-            }),
-        };
-        let relay = Box::new(StreamRelay::new(parts));
-        Try::Answered(Answer::Stream {
-            head,
-            relay,
-            remark: told.remark(),
-        })
-    }
-
-    fn whole(&mut self, status: StatusCode, head: HeaderMap, held: Held, told: &Told) -> Try {
-        self.account.first_byte();
-        let head = self.head(&head, told);
-        match held {
-            Held::Whole { bytes, connection } => {
-                let (end, observed) = observe_whole(&bytes);
-                match end {
-                    WholeEnd::Complete => {
-                        self.link.sender.give_back(connection);
-                        self.account.complete(&observed);
-                        let body = WholeBody::ready(bytes);
-                        Try::Answered(Answer::Whole { head, status, body })
-                    }
-                    WholeEnd::Error(error) => {
-                        let said = overflow(StatusCode::BAD_REQUEST, &bytes);
-                        match said {
-                            Some(said) => Try::TooLong(said),
-                            None => {
-                                let upstream = error.to_upstream_error();
-                                let kind = self.link.upstream.known_kind();
-                                let ending = ending_of(kind, upstream.status, &bytes);
-                                Try::Refused(Refusal::Upstream(upstream), ending)
-                            }
-                        }
-                    }
-                    WholeEnd::Garbled(_) => {
-                        let error = error_of(status, &head, &bytes);
-                        let ending = Ending::Failed(Outage::Garbled);
-                        Try::Refused(Refusal::Upstream(error), ending)
-                    }
-                }
-            }
-            Held::Flowing {
-                bytes,
-                rest,
-                connection,
-            } => {
-                let account = self.account.hand_over();
-                let stop = Box::pin(cut(self.stop_signal()));
-                let sender = Arc::clone(&self.link.sender);
-                let body = WholeBody::flowing(bytes, rest, connection, sender, account, stop);
-                Try::Answered(Answer::Whole { head, status, body })
-            }
-        }
-    }
-
-    fn judge_error(&mut self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Try {
-        let kind = self.link.upstream.known_kind();
-        if crate::upstream::says_loading(status, body) {
-            return Try::StillLoading;
-        }
-        if let Some(said) = overflow(status, body) {
-            return Try::TooLong(said);
-        }
-        let ending = ending_of(kind, status, body);
-        Try::Refused(Refusal::Upstream(error_of(status, headers, body)), ending)
-    }
-
-    /// The connection was not made, or ended before the answer it owed.
-    fn broke(&self, outage: Outage) -> Try {
-        let ending = match outage {
-            Outage::Reset | Outage::Garbled | Outage::ProcessGone { .. } => Ending::Died(outage),
-            Outage::NoneFound
-            | Outage::Refused
-            | Outage::ConnectTimeout
-            | Outage::ProbeTimeout
-            | Outage::ProbeFailed
-            | Outage::WrongBaseUrl
-            | Outage::Silent
-            | Outage::ServerError => Ending::Failed(outage),
-        };
-        let retry_in = self.call.gateway.next_cooldown();
-        Try::Refused(Refusal::Unavailable { outage, retry_in }, ending)
-    }
-
     async fn wait_for_load(&mut self) -> Result<(), Refusal> {
         self.account.enter(Phase::Loading);
         let Some(lease) = self.account.take_lease() else {
@@ -507,7 +313,7 @@ impl Dispatch {
         }
     }
 
-    fn head(&self, from: &HeaderMap, told: &Told) -> HeaderMap {
+    pub(super) fn head(&self, from: &HeaderMap, told: &Told) -> HeaderMap {
         let mut head = downward(StatusCode::OK, from);
         told.write(&mut head);
         head
@@ -527,7 +333,11 @@ impl Dispatch {
         open.rung = Some(conditions.terms.plan.rung.number());
     }
 
-    fn sent(&mut self) {
+    pub(super) fn next_cooldown(&self) -> std::time::Duration {
+        self.call.gateway.next_cooldown()
+    }
+
+    pub(super) fn sent(&mut self) {
         if let Some(lease) = self.account.lease() {
             lease.sent();
         }
@@ -537,101 +347,7 @@ impl Dispatch {
         usize::try_from(self.settings.relay.hold_bytes).unwrap_or(usize::MAX)
     }
 
-    fn stop_signal(&self) -> tokio::sync::watch::Receiver<Option<Cut>> {
+    pub(super) fn stop_signal(&self) -> tokio::sync::watch::Receiver<Option<Cut>> {
         self.account.stop_signal()
-    }
-}
-
-/// What came first.
-enum First {
-    Refused {
-        status: StatusCode,
-        headers: HeaderMap,
-        body: Bytes,
-    },
-    Stream {
-        head: HeaderMap,
-        bytes: Bytes,
-        rest: Incoming,
-        connection: Connection,
-    },
-    Whole {
-        status: StatusCode,
-        head: HeaderMap,
-        held: Held,
-    },
-}
-
-/// Reads an answer as far as it must be known before any of it goes on.
-async fn first_bytes(sent: Sent, wanted: Hold) -> Result<First, Outage> {
-    let (response, connection) = sent.into_parts();
-    let (parts, mut body) = response.into_parts();
-    if !parts.status.is_success() {
-        let body = error_body(&mut body).await;
-        return Ok(First::Refused {
-            status: parts.status,
-            headers: parts.headers,
-            body,
-        });
-    }
-    let is_stream = parts
-        .headers
-        .get(CONTENT_TYPE)
-        .map(HeaderValue::as_bytes)
-        .is_some_and(|value| value.starts_with(b"text/event-stream"));
-    if !is_stream {
-        let limit = match wanted {
-            Hold::FirstBytes => usize::MAX >> 40,
-            Hold::Whole(limit) => limit,
-        };
-        let held = hold(body, connection, limit).await?;
-        return Ok(First::Whole {
-            status: parts.status,
-            head: parts.headers,
-            held,
-        });
-    }
-    loop {
-        match body.frame().await {
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(bytes) if !bytes.is_empty() => {
-                    let head = parts.headers;
-                    return Ok(First::Stream {
-                        head,
-                        bytes,
-                        rest: body,
-                        connection,
-                    });
-                }
-                Ok(_) | Err(_) => {}
-            },
-            Some(Err(error)) => return Err(crate::upstream::send::outage_of(&error)),
-            // A stream without a byte is no answer.
-            None => return Err(Outage::Reset),
-        }
-    }
-}
-
-/// As much of an error as anyone needs; a body that breaks is the error so far.
-async fn error_body(body: &mut Incoming) -> Bytes {
-    let mut read = Vec::new();
-    while let Some(Ok(frame)) = body.frame().await {
-        if let Some(bytes) = frame.data_ref() {
-            let room = ERROR_LIMIT.saturating_sub(read.len());
-            read.extend_from_slice(&bytes[..bytes.len().min(room)]);
-            if room <= bytes.len() {
-                break;
-            }
-        }
-    }
-    read.into()
-}
-
-async fn cut(mut stop: tokio::sync::watch::Receiver<Option<Cut>>) -> Cut {
-    let cut = stop.wait_for(Option::is_some).await.map(|cut| *cut);
-    match cut {
-        Ok(cut) => cut.unwrap_or(Cut::Cancelled),
-        // Nobody is left who could stop it.
-        Err(_) => std::future::pending().await,
     }
 }

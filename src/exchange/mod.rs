@@ -5,9 +5,12 @@
 //! ending. Not here: the stages' own rules, and the routes that take no slot.
 
 mod account;
-mod dispatch;
 mod fit;
+mod dispatch;
+mod preload;
 mod patience;
+mod first;
+mod judge;
 mod told;
 
 use std::future::Future;
@@ -19,8 +22,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tokio::time::Instant;
 
+use crate::accept::room::Share;
 use crate::chat::Chat;
 use crate::desk::{Arrival, Ending};
+use crate::fault;
 use crate::gateway::Gateway;
 use crate::queue::{Delivery, RequestId};
 use crate::record::meter::Meter;
@@ -78,27 +83,50 @@ pub(crate) enum Answer {
 
 type Work = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send>>;
 
-/// Serves one chat.
+/// Begins the record of a chat: from here on it has exactly one ending.
+pub fn open(call: &Call) -> Open {
+    let arrival = record::Arrival {
+        id: call.id.to_string(),
+        app: Some(call.app.clone()),
+        path: call.path,
+        lane: Lane::Slot,
+        arrived_ms: u64::try_from(crate::clock::unix_ms()).unwrap_or(0),
+    };
+    let mut open = Open::new(&call.gateway.recorder, arrival);
+    let (waiting, failures) = call
+        .gateway
+        .owner
+        .look(|desk, _, _| (desk.line().len(), desk.health().consecutive_failures()));
+    open.queue_length = Some(waiting as u64);
+    open.consecutive_failures = u64::from(failures);
+    open
+}
+
+/// Serves one chat, whose body has its `share` of the room until the line counts it.
 ///
 /// # Errors
 /// The refusal; its outcome has been recorded.
 ///
 /// # Cancel safety
 /// Dropping the future (or the answer's body) ends the request as "left".
-pub async fn chat(call: Call, body: Bytes) -> Result<Response<ResponseBody>, Refusal> {
+pub async fn chat(
+    call: Call,
+    open: Open,
+    body: Bytes,
+    share: Share,
+) -> Result<Response<ResponseBody>, Refusal> {
     let settings = call.gateway.settings();
     let commit_after = settings.relay.commit_after;
     let arrived = call.arrived;
     let chat = match Chat::read(body).and_then(not_empty) {
         Ok(chat) => chat,
         Err(refusal) => {
-            let open = open(&call, Lane::Slot);
             open.end(record::Ending::Refused(&refusal));
             return Err(refusal);
         }
     };
     let streams = chat.is_stream();
-    let mut work: Work = Box::pin(work(call, chat));
+    let mut work: Work = Box::pin(work(call, open, chat, share));
     match commit_after.filter(|_| streams) {
         None => work.await.map(respond),
         Some(after) => match tokio::time::timeout_at(arrived + after, &mut work).await {
@@ -120,9 +148,8 @@ fn not_empty(chat: Chat) -> Result<Chat, Refusal> {
 }
 
 /// Waits for the turn, then dispatches.
-async fn work(call: Call, chat: Chat) -> Result<Answer, Refusal> {
+async fn work(call: Call, mut open: Open, chat: Chat, share: Share) -> Result<Answer, Refusal> {
     let gateway = Arc::clone(&call.gateway);
-    let mut open = open(&call, Lane::Slot);
     open.model = chat.model().map(str::to_owned);
     open.stream = chat.is_stream();
     open.asked = chat.asked();
@@ -150,7 +177,10 @@ async fn work(call: Call, chat: Chat) -> Result<Answer, Refusal> {
         },
         print: print_of(chat.raw()),
     };
-    let lease = match gateway.owner.arrive(arrival, meter).turn().await {
+    let place = gateway.owner.arrive(arrival, meter);
+    drop(share);
+    fault::at(fault::Stage::Queue);
+    let lease = match place.turn().await {
         Ok(lease) => lease,
         Err(refusal) => {
             account.refuse(&refusal, Ending::Unsent);
@@ -159,23 +189,6 @@ async fn work(call: Call, chat: Chat) -> Result<Answer, Refusal> {
     };
     account.hold(lease);
     dispatch::dispatch(call, chat, account, counts).await
-}
-
-fn open(call: &Call, lane: Lane) -> Open {
-    let arrival = record::Arrival {
-        id: call.id.to_string(),
-        app: Some(call.app.clone()),
-        path: call.path,
-        lane,
-        arrived_ms: u64::try_from(crate::clock::unix_ms()).unwrap_or(0),
-    };
-    let mut open = Open::new(&call.gateway.recorder, arrival);
-    open.consecutive_failures = u64::from(
-        call.gateway
-            .owner
-            .look(|desk, _, _| desk.health().consecutive_failures()),
-    );
-    open
 }
 
 fn respond(answer: Answer) -> Response<ResponseBody> {

@@ -10,9 +10,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use crate::accept::caught;
 use crate::desk::{Effect, Event, ProbeReport, SETTLE_CEILING};
+use crate::fault;
 use crate::health::State;
-use crate::pressure::Level;
+#[cfg(target_os = "linux")]
+use crate::pressure::{StallReader, stall};
 use crate::queue::RequestId;
 use crate::refusal::Outage;
 use crate::upstream::{Access, Kind, Probe, process};
@@ -26,6 +29,8 @@ const SETTLE: Duration = Duration::from_millis(500);
 const SETTLE_LM_STUDIO: Duration = Duration::from_secs(5);
 /// Between two looks at a busy signal while settling.
 const SETTLE_LOOK: Duration = Duration::from_millis(50);
+/// A graphics card's driver is kept for the next request so long.
+const LINGER: Duration = Duration::from_secs(10);
 /// Between two looks for a new process on the upstream's port during a cooldown.
 const PROCESS_LOOK: Duration = Duration::from_secs(1);
 
@@ -54,16 +59,28 @@ pub(super) async fn carry_out(gateway: Arc<Gateway>, mut effects: mpsc::Unbounde
 
 async fn probe(gateway: Arc<Gateway>) {
     gateway.read_memory();
+    gateway.see_power();
     let before = gateway.link();
-    let report = match &before {
-        None => search(&gateway).await,
-        Some(link) => look(&gateway, link).await,
+    let asked = async {
+        fault::at(fault::Stage::Probe);
+        match &before {
+            None => search(&gateway).await,
+            Some(link) => {
+                let report = look(&gateway, link).await;
+                gateway.is_current(link).then_some(report)
+            }
+        }
     };
+    // A fault of our own must not leave the desk waiting for its report for ever.
+    let report = caught(asked)
+        .await
+        .unwrap_or(Some(ProbeReport::Failed(Outage::ProbeFailed)));
     // Another upstream was configured meanwhile: this report is about one that is gone, and the
     // desk has asked for a new probe already.
-    let same = before.as_ref().is_none_or(|link| gateway.is_current(link));
-    if same {
-        gateway.owner.feed(Event::Probed(report));
+    let Some(report) = report else { return };
+    gateway.owner.feed(Event::Probed(report));
+    if matches!(report, ProbeReport::Alive { .. } | ProbeReport::Loading) {
+        gateway.server_is_back();
     }
     // Also after a failure that left the process standing, so that it is not taken for a new one.
     if let Some(link) = gateway.link()
@@ -77,11 +94,11 @@ async fn probe(gateway: Arc<Gateway>) {
 }
 
 /// Looks for a server on the usual ports and links to the first that proves what it is.
-async fn search(gateway: &Arc<Gateway>) -> ProbeReport {
-    match gateway.find_upstream().await {
+async fn search(gateway: &Arc<Gateway>) -> Option<ProbeReport> {
+    Some(match gateway.find_upstream().await? {
         true => ProbeReport::Alive { wants_key: false },
         false => ProbeReport::Failed(Outage::NoneFound),
-    }
+    })
 }
 
 async fn look(gateway: &Arc<Gateway>, link: &Link) -> ProbeReport {
@@ -106,30 +123,8 @@ async fn look(gateway: &Arc<Gateway>, link: &Link) -> ProbeReport {
         Probe::Failed(outage) => {
             link.forget_window();
             link.sender.forget_idle();
-            ProbeReport::Failed(explain(gateway, outage).await)
+            ProbeReport::Failed(gateway.explain(outage).await)
         }
-    }
-}
-
-/// A refused or broken connection of a process that was there says more than "refused".
-async fn explain(gateway: &Arc<Gateway>, outage: Outage) -> Outage {
-    match outage {
-        Outage::Refused | Outage::Reset if gateway.process_vanished().await => {
-            Outage::ProcessGone {
-                memory_short: gateway.pressure_level() >= Level::High,
-            }
-        }
-        Outage::NoneFound
-        | Outage::Refused
-        | Outage::ConnectTimeout
-        | Outage::Reset
-        | Outage::ProbeTimeout
-        | Outage::ProbeFailed
-        | Outage::WrongBaseUrl
-        | Outage::Garbled
-        | Outage::ProcessGone { .. }
-        | Outage::Silent
-        | Outage::ServerError => outage,
     }
 }
 
@@ -177,9 +172,39 @@ pub(super) async fn watch_memory(gateway: Arc<Gateway>) {
             }
             continue;
         }
-        gateway.read_memory();
-        sleep(gateway.settings().pressure.interval).await;
+        gateway.look_around().await;
+        // However many come and go meanwhile, nothing is read more often.
+        sleep(gateway.reading_interval()).await;
+        if gateway.is_idle() {
+            // The last look is at what is left when everybody is gone.
+            gateway.look_around().await;
+            let busy = async { while gateway.is_idle() && changes.changed().await.is_ok() {} };
+            if tokio::time::timeout(LINGER, busy).await.is_err() {
+                gateway.leave_cards();
+            }
+        }
     }
+}
+
+/// Hears from the kernel when programs begin to wait for memory; without it the number is read
+/// with the others while somebody runs or waits.
+#[cfg(target_os = "linux")]
+pub(super) async fn hear_stalls(gateway: Arc<Gateway>) {
+    let word = match crate::kernel::stalls(stall::TRIGGER) {
+        Ok(word) => word,
+        Err(error) => {
+            tracing::debug!(%error, "the kernel does not tell of stalls; they are looked at");
+            return;
+        }
+    };
+    gateway.readings.stalls(StallReader::rely_on_word);
+    while word.heard().await.is_ok() {
+        let at = gateway.owner.clock().at();
+        gateway.readings.stalls(|stalls| stalls.heard(at));
+        tracing::debug!("programs wait for memory, the kernel says");
+        gateway.read_memory();
+    }
+    gateway.readings.stalls(StallReader::look_again);
 }
 
 /// Ends a cooldown early when a new process listens on the upstream's port.

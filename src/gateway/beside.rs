@@ -19,11 +19,11 @@ use crate::record::{self, Lane, Open};
 use crate::refusal::{Clock, Outage, Refusal};
 use crate::relay::whole::{Held, hold};
 use crate::relay::{ResponseBody, full};
-use crate::upstream::send::Outgoing;
+use crate::upstream::send::{Outgoing, is_encoded};
 use crate::upstream::{Kind, error_of};
 
-use super::service::{Passed, read_body, upward_headers};
-use super::{Gateway, lock};
+use super::service::{Passed, upward_headers};
+use super::{Gateway, body, lock};
 
 /// A read that takes longer is answered from a copy, if there is one.
 const SLOW: Duration = Duration::from_secs(2);
@@ -161,17 +161,20 @@ async fn relayed(
     };
     let headers = upward_headers(&passed)?;
     let method = passed.parts.method.clone();
-    let body = read_body(passed.body, &passed.settings, turn).await?;
+    let received = body::receive(gateway, passed.body, &passed.settings, turn).await?;
     let outgoing = Outgoing {
         method: method.clone(),
         path: target.clone(),
         headers,
-        body,
+        body: received.bytes,
     };
     let limit = if copy().is_some() { SLOW } else { LIMIT };
     let exchange = async {
         let (response, connection) = link.sender.send(&outgoing).await?.into_parts();
         let (parts, body) = response.into_parts();
+        if is_encoded(&parts.headers) {
+            return Err(Outage::Garbled);
+        }
         let held = hold(body, connection, ANSWER_LIMIT).await?;
         Ok::<_, Outage>((parts, held))
     };

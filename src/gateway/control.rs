@@ -25,7 +25,7 @@ use crate::refusal::Refusal;
 use crate::relay::{ResponseBody, boxed, full};
 
 use super::service::Passed;
-use super::{Gateway, Watcher};
+use super::{Gateway, Watcher, body};
 
 /// Between two events: a panel needs no more than four pictures a second.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(250);
@@ -81,7 +81,8 @@ pub(super) async fn own(
 
 async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<ResponseBody>, Refusal> {
     let turn = crate::accept::turn::Turn::new();
-    let body = super::service::read_body(passed.body, &passed.settings, &turn).await?;
+    let received = body::receive(gateway, passed.body, &passed.settings, &turn).await?;
+    let body = received.bytes;
     let wish = if body.is_empty() {
         PauseWish::default()
     } else {
@@ -118,7 +119,7 @@ async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<Respon
     let mut shown = serde_json::to_value(gateway.snapshot()).unwrap_or_default();
     if let Some(unloaded) = unloaded {
         shown["unloaded"] = match unloaded {
-            Ok(models) => serde_json::json!({ "models": models }),
+            Ok((models, freed)) => serde_json::json!({ "models": models, "freed": freed }),
             Err(error) => serde_json::json!({ "error": error.to_string() }),
         };
     }
@@ -139,9 +140,9 @@ fn cancel(gateway: &Gateway, id: &str) -> Result<Response<ResponseBody>, Refusal
 
 async fn unload(gateway: &Arc<Gateway>, id: RequestId) -> Result<Response<ResponseBody>, Refusal> {
     match gateway.unload(id).await? {
-        Ok(models) => Ok(json(
+        Ok((models, freed)) => Ok(json(
             StatusCode::OK,
-            &serde_json::json!({ "unloaded": models }),
+            &serde_json::json!({ "unloaded": models, "freed": freed }),
         )),
         Err(error) => Err(Refusal::BadRequest {
             message: error.to_string(),
@@ -201,6 +202,10 @@ impl Body for Events {
         let Poll::Ready(changes) = this.changes.as_mut().poll(cx) else {
             return Poll::Pending;
         };
+        // An event stream has no end of its own, and must not hold up the program's.
+        if this.gateway.owner.look(|desk, _, _| desk.is_closing()) {
+            return Poll::Ready(None);
+        }
         this.changes = Box::pin(next_change(changes));
         this.pace.as_mut().reset(Instant::now() + BETWEEN_EVENTS);
         let snapshot = serde_json::to_string(&this.gateway.snapshot()).unwrap_or_default();

@@ -9,10 +9,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::accept::{self, Door};
+use crate::accept::crowd::Crowd;
+use crate::accept::{self, Door, descriptors};
 use crate::upstream::process;
 
 use super::{Gateway, StartError, lock, service};
@@ -26,7 +27,7 @@ pub(super) struct Bound {
 
 /// All listeners of a gateway.
 pub(super) struct Doors {
-    permits: Arc<Semaphore>,
+    crowd: Arc<Crowd>,
     open: Mutex<Vec<Open>>,
 }
 
@@ -41,7 +42,7 @@ impl Doors {
     /// None open yet; `connections` may be held at once, over all of them.
     pub(super) fn new(connections: usize) -> Self {
         Self {
-            permits: Arc::new(Semaphore::new(connections)),
+            crowd: Crowd::of(descriptors::room_for(connections)),
             open: Mutex::default(),
         }
     }
@@ -58,7 +59,7 @@ impl Doors {
     )]
     pub(super) fn open(&self, gateway: &Arc<Gateway>, bound: Bound) {
         let (closing, closed) = watch::channel(false);
-        let door = door(gateway, &self.permits, &closed);
+        let door = door(gateway, &self.crowd, &closed);
         let task = tokio::spawn(accept::serve(bound.listener, door));
         let open = Open {
             asked: bound.asked,
@@ -124,7 +125,7 @@ impl Doors {
 
 fn door(
     gateway: &Arc<Gateway>,
-    permits: &Arc<Semaphore>,
+    crowd: &Arc<Crowd>,
     closing: &watch::Receiver<bool>,
 ) -> Arc<Door<impl Fn(accept::Accepted) -> service::Answer + Send + Sync + use<>>> {
     let limits = Arc::clone(gateway);
@@ -132,7 +133,7 @@ fn door(
     Arc::new(Door {
         handle: move |accepted| service::answer(Arc::clone(&handle), accepted),
         limits: Box::new(move || service::limits(&limits.settings())),
-        permits: Arc::clone(permits),
+        crowd: Arc::clone(crowd),
         closing: closing.clone(),
     })
 }

@@ -5,13 +5,16 @@
 
 mod background;
 mod beside;
+mod body;
 mod control;
 mod doors;
 pub mod link;
+mod process;
 mod readings;
 mod refused;
 mod reload;
 mod service;
+mod sleep;
 mod start;
 mod status;
 mod wishes;
@@ -22,6 +25,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use crate::accept::room::Room;
 use crate::config::{BaseUrl, Loaded, Settings};
 use crate::desk::{Event, Owner, Rules, Watched};
 use crate::health::{Backoff, State, Stretch};
@@ -36,9 +40,11 @@ use crate::upstream::{PORTS, discover};
 use beside::Reads;
 use doors::Doors;
 use link::Link;
+use process::Watched as WatchedProcess;
 use readings::Readings;
 use refused::Refused;
 
+pub use readings::Freed;
 pub use start::{Options, Running, Serve, StartError, start};
 
 /// Models seen to think before they answer, and notices, are remembered up to this many.
@@ -52,11 +58,14 @@ pub struct Gateway {
     pub recorder: Recorder,
     pub(crate) reads: Reads,
     pub(crate) refused: Refused,
+    room: Room,
     loaded: RwLock<Arc<Loaded>>,
     settings: RwLock<Arc<Settings>>,
     link: RwLock<Option<Arc<Link>>>,
     generation: AtomicU64,
     readings: Readings,
+    watched: WatchedProcess,
+    battery: sleep::Battery,
     reasoning: Mutex<HashSet<String>>,
     notices: Mutex<Vec<Notice>>,
     doors: Doors,
@@ -213,6 +222,17 @@ impl Gateway {
             .look(|desk, _, _| matches!(desk.health().state(), State::Down { .. }))
     }
 
+    /// Between two readings of memory while somebody runs or waits.
+    fn reading_interval(&self) -> Duration {
+        self.pace().of(self.settings().pressure.interval)
+    }
+
+    /// A request is with the upstream.
+    #[cfg(target_os = "linux")]
+    fn is_answering(&self) -> bool {
+        self.owner.look(|desk, _, _| desk.slots().running() > 0)
+    }
+
     /// Nobody runs, waits or settles.
     fn is_idle(&self) -> bool {
         self.owner
@@ -221,7 +241,7 @@ impl Gateway {
 
     /// Links to the configured server, or to none while `auto` has to find one.
     fn relink(&self, settings: &Settings) -> Result<(), link::LinkError> {
-        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
+        let generation = self.generation.load(Ordering::Relaxed) + 1;
         let base_url = self
             .demo_root
             .as_ref()
@@ -230,6 +250,8 @@ impl Gateway {
             BaseUrl::Auto => None,
             BaseUrl::At(root) => Some(Link::to(root.clone(), settings, generation)?),
         };
+        // Only now: a search under way is overtaken by a new link, not by a failed one.
+        self.generation.store(generation, Ordering::Relaxed);
         self.set_link(link);
         Ok(())
     }
@@ -240,13 +262,27 @@ impl Gateway {
     }
 
     /// `auto`: takes the first server that proves what it is; the choice holds for the run.
-    async fn find_upstream(&self) -> bool {
+    /// `None` when another upstream was configured while it looked: then nothing was found out.
+    async fn find_upstream(&self) -> Option<bool> {
+        let generation = self.generation.load(Ordering::Relaxed);
+        let found = self.look_for_server().await;
+        if self.generation.load(Ordering::Relaxed) != generation {
+            return None;
+        }
+        Some(found.is_some_and(|link| {
+            tracing::info!(upstream = %link.upstream.root(), "found a model server");
+            self.set_link(Some(link));
+            true
+        }))
+    }
+
+    async fn look_for_server(&self) -> Option<Link> {
         let settings = self.settings();
         let found = match discover(&PORTS, &self.addresses()).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::error!(%error, "cannot look for model servers");
-                return false;
+                return None;
             }
         };
         if found.len() > 1 {
@@ -256,21 +292,12 @@ impl Gateway {
                 &format!("Several model servers run: {}. The first is used; set upstream.base_url to choose another", roots.join(", ")),
             );
         }
-        let Some(first) = found.into_iter().next() else {
-            return false;
-        };
-        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        match Link::found(first, &settings, generation) {
-            Ok(link) => {
-                tracing::info!(upstream = %link.upstream.root(), "found a model server");
-                self.set_link(Some(link));
-                true
-            }
-            Err(error) => {
+        let first = found.into_iter().next()?;
+        Link::found(first, &settings, self.generation.load(Ordering::Relaxed))
+            .inspect_err(|error| {
                 tracing::error!(%error, "cannot use the model server that was found");
-                false
-            }
-        }
+            })
+            .ok()
     }
 }
 
@@ -283,7 +310,7 @@ impl Drop for Watcher {
 }
 
 /// The desk's rules, from the settings.
-fn rules(settings: &Settings) -> Rules {
+fn rules(settings: &Settings, pace: sleep::Pace) -> Rules {
     Rules {
         slots: settings.upstream.slots.max(1),
         max_waiting: settings.queue.max_waiting,
@@ -292,7 +319,7 @@ fn rules(settings: &Settings) -> Rules {
         max_wait_whole: settings.queue.max_wait_whole,
         full_status: settings.queue.full_status,
         fresh: settings.health.fresh,
-        idle_interval: settings.health.idle_interval,
+        idle_interval: pace.of(settings.health.idle_interval),
         backoff: Backoff {
             base: settings.health.cooldown,
             max: settings.health.cooldown_max,

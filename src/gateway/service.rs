@@ -7,30 +7,32 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT, X_CONTENT_TYPE_OPTIONS,
+};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::accept::limits::Limits;
 use crate::accept::{Accepted, Answered, Form, caught};
 use crate::admit::gate::{Gates, Visitor, body_type};
-use crate::admit::headers::{Credential, upward};
+use crate::admit::headers::{CORP, Credential, Spoken, upward};
 use crate::admit::keys::{self, Demand, Key};
 use crate::admit::route::{self, Admin, Needs, Route, Routed};
 use crate::admit::{caller, cors};
 use crate::config::Settings;
 use crate::desk::Event;
 use crate::exchange::{self, Call};
+use crate::fault;
 use crate::queue::RequestId;
 use crate::record::{self, Lane, Open};
 use crate::refusal::{Dialect, Part, Refusal, Wanted};
 use crate::relay::{ResponseBody, full};
 
-use super::Gateway;
+use super::{Gateway, body};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-oneslot-request-id");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -123,9 +125,11 @@ async fn respond(
     let is_local = !accepted.local.ip().to_canonical().is_loopback()
         || accepted.peer.ip().to_canonical().is_loopback();
     if !is_local {
-        return Err(Refusal::ForbiddenHost {
+        let refusal = Refusal::ForbiddenHost {
             host: "a peer from elsewhere".to_owned(),
-        });
+        };
+        note(&gateway, id, &refusal);
+        return Err(refusal);
     }
     let gated = gates(&gateway, &settings, &parts, accepted.local.port());
     let (visitor, routed, app) = match gated {
@@ -155,7 +159,7 @@ async fn respond(
             super::beside::relay(gateway, passed, &turn, path, cacheable).await
         }
         Route::Own(own) => super::control::own(gateway, passed, own).await,
-        Route::Options { methods } => Ok(preflight(&passed, methods)),
+        Route::Options { methods } => preflight(&passed, methods),
     }
 }
 
@@ -169,6 +173,7 @@ fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, port: u16) -> Ga
         allowed_hosts: settings.access.allowed_hosts.clone(),
         allowed_origins: settings.access.allowed_origins.clone(),
     };
+    fault::at(fault::Stage::Gate);
     gate.host(&parts.headers).map_err(bare)?;
     let path = parts.uri.path();
     let visitor = gate
@@ -182,7 +187,9 @@ fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, port: u16) -> Ga
     };
     // A key is asked for before anything is told about routes, so that who has none learns none.
     let keys = own_keys(settings);
-    let is_open = path == "/healthz" || parts.method == Method::OPTIONS;
+    let asks_first =
+        parts.method == Method::OPTIONS && cors::is_preflight(&parts.headers, &visitor);
+    let is_open = path == "/healthz" || asks_first;
     let holder = match authorize(gateway, settings, parts, &keys) {
         Ok(holder) => holder,
         Err(_) if is_open => None,
@@ -259,12 +266,6 @@ async fn chat(
     passed: Passed,
     turn: &crate::accept::turn::Turn,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    // A full line is told before the body is read: it may be megabytes.
-    if let Some(refusal) = gateway.owner.would_refuse() {
-        gateway.owner.feed(Event::Asked);
-        note_chat(&gateway, passed.id, &passed.app, &refusal);
-        return Err(refusal);
-    }
     let upward = upward_headers(&passed)?;
     let Passed {
         id,
@@ -274,22 +275,30 @@ async fn chat(
         settings,
         ..
     } = passed;
-    let body = match read_body(body, &settings, turn).await {
-        Ok(body) => body,
-        Err(refusal) => {
-            note_chat(&gateway, id, &app, &refusal);
-            return Err(refusal);
-        }
-    };
     let call = Call {
-        gateway,
+        gateway: Arc::clone(&gateway),
         id,
         app,
         upward,
         arrived,
         path: exchange::PATH,
     };
-    exchange::chat(call, body).await
+    // Before the body comes: who leaves in the middle of it has left all the same.
+    let open = exchange::open(&call);
+    // A full line is told before the body is read: it may be megabytes.
+    if let Some(refusal) = gateway.owner.would_refuse() {
+        gateway.owner.feed(Event::Asked);
+        open.end(record::Ending::Refused(&refusal));
+        return Err(refusal);
+    }
+    let received = match body::receive(&gateway, body, &settings, turn).await {
+        Ok(received) => received,
+        Err(refusal) => {
+            open.end(record::Ending::Refused(&refusal));
+            return Err(refusal);
+        }
+    };
+    exchange::chat(call, open, received.bytes, received.share).await
 }
 
 /// The headers that go to the upstream.
@@ -306,56 +315,20 @@ pub(super) fn upward_headers(passed: &Passed) -> Result<HeaderMap, Refusal> {
         Some(value) => Credential::Configured(value),
         None => Credential::Clients(&keys),
     };
-    Ok(upward(&passed.parts.headers, credential))
-}
-
-/// Reads a whole body within its limits. The guard has its own clock for silence.
-pub(super) async fn read_body(
-    mut body: Incoming,
-    settings: &Settings,
-    turn: &crate::accept::turn::Turn,
-) -> Result<Bytes, Refusal> {
-    let limit = usize::try_from(settings.access.max_body_bytes).unwrap_or(usize::MAX);
-    let mut read = BytesMut::new();
-    loop {
-        let frame = match timeout(settings.timeouts.body_idle, body.frame()).await {
-            Ok(frame) => frame,
-            Err(_) => {
-                return Err(bad_body(
-                    "The body stopped coming: send it without long pauses",
-                ));
-            }
-        };
-        match frame {
-            None => return Ok(read.freeze()),
-            Some(Ok(frame)) => {
-                if let Some(bytes) = frame.data_ref() {
-                    if read.len() + bytes.len() > limit {
-                        return Err(Refusal::TooLarge {
-                            part: Part::Body,
-                            limit: limit as u64,
-                        });
-                    }
-                    read.extend_from_slice(bytes);
-                }
-            }
-            Some(Err(_)) => {
-                return Err(turn
-                    .refusal()
-                    .unwrap_or_else(|| bad_body("The body broke off before its end")));
-            }
+    let spoken = match passed.routed.route {
+        Route::Chat => Spoken::Json,
+        Route::Root | Route::Beside { .. } | Route::Own(_) | Route::Options { .. } => {
+            Spoken::AsSent
         }
-    }
+    };
+    Ok(upward(&passed.parts.headers, credential, spoken))
 }
 
-fn bad_body(message: &str) -> Refusal {
-    Refusal::BadRequest {
-        message: message.to_owned(),
-        param: None,
+/// Answers a page's preflight; nobody else has a use for `OPTIONS`.
+fn preflight(passed: &Passed, methods: &'static str) -> Result<Response<ResponseBody>, Refusal> {
+    if !cors::is_preflight(&passed.parts.headers, &passed.visitor) {
+        return Err(Refusal::MethodNotAllowed { allow: methods });
     }
-}
-
-fn preflight(passed: &Passed, methods: &'static str) -> Response<ResponseBody> {
     let mut response = Response::new(full(Bytes::new()));
     *response.status_mut() = StatusCode::NO_CONTENT;
     *response.headers_mut() =
@@ -363,7 +336,7 @@ fn preflight(passed: &Passed, methods: &'static str) -> Response<ResponseBody> {
     response
         .headers_mut()
         .insert(http::header::ALLOW, HeaderValue::from_static(methods));
-    response
+    Ok(response)
 }
 
 /// Our own headers on every answer.
@@ -372,6 +345,12 @@ fn dress(headers: &mut HeaderMap, id: RequestId, visitor: Option<&Visitor>) {
         headers.entry(X_REQUEST_ID).or_insert_with(|| value.clone());
         headers.insert(REQUEST_ID, value);
     }
+    // No browser may guess another type, keep a copy or embed it in a page of its own.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CORP, HeaderValue::from_static("same-origin"));
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
     if let Some(visitor) = visitor {
         headers.extend(cors::answer_headers(visitor));
     }
@@ -380,18 +359,6 @@ fn dress(headers: &mut HeaderMap, id: RequestId, visitor: Option<&Visitor>) {
 /// Records a request that was turned away at the gates.
 fn note(gateway: &Gateway, id: RequestId, refusal: &Refusal) {
     open(gateway, id, None, "refused", Lane::Beside).end(record::Ending::Refused(refusal));
-}
-
-/// Records a chat that was turned away before its body was read.
-fn note_chat(gateway: &Gateway, id: RequestId, app: &str, refusal: &Refusal) {
-    let app = Some(app.to_owned());
-    let mut open = open(gateway, id, app, exchange::PATH, Lane::Slot);
-    let (waiting, failures) = gateway
-        .owner
-        .look(|desk, _, _| (desk.line().len(), desk.health().consecutive_failures()));
-    open.queue_length = Some(waiting as u64);
-    open.consecutive_failures = u64::from(failures);
-    open.end(record::Ending::Refused(refusal));
 }
 
 fn open(

@@ -15,6 +15,7 @@ use crate::slot::Occupant;
 use crate::upstream::UnloadError;
 
 use super::Gateway;
+use super::readings::Freed;
 
 impl Gateway {
     /// Ends a cooldown and probes; returns when the probe was answered, or had the time to be.
@@ -60,7 +61,7 @@ impl Gateway {
     }
 
     /// Unloads the model, at its turn in the line as the request `id`: an answer that runs is not
-    /// cut for it. Gives the names of what was unloaded.
+    /// cut for it. Gives what was unloaded, and the memory that came back.
     ///
     /// # Errors
     /// The refusal in place of the turn; inside, what the server said.
@@ -70,7 +71,7 @@ impl Gateway {
     pub async fn unload(
         self: &Arc<Self>,
         id: RequestId,
-    ) -> Result<Result<Vec<String>, UnloadError>, Refusal> {
+    ) -> Result<Result<(Vec<String>, Freed), UnloadError>, Refusal> {
         let at = self.owner.clock().at();
         let meter = Meter::new(id, "oneslot".to_owned(), None, false, at);
         let arrival = Arrival {
@@ -85,14 +86,29 @@ impl Gateway {
         Ok(unloaded)
     }
 
-    /// Unloads the model now, whatever runs.
+    /// Unloads the model now, whatever runs. Gives what was unloaded, and the memory that came
+    /// back.
     ///
     /// # Errors
     /// There is no server, or it did not do it.
-    pub async fn free(&self) -> Result<Vec<String>, UnloadError> {
+    pub async fn free(self: &Arc<Self>) -> Result<(Vec<String>, Freed), UnloadError> {
         let link = self.link().ok_or(UnloadError::List)?;
+        let before = self.held().await;
         let unloaded = link.upstream.unload(None).await;
         link.forget_window();
-        unloaded
+        let models = unloaded?;
+        let freed = if models.is_empty() {
+            Freed::default()
+        } else {
+            self.freed_since(before).await
+        };
+        self.leave_cards();
+        tracing::info!(
+            models = models.len(),
+            ram = freed.ram,
+            vram = freed.vram,
+            "unloaded"
+        );
+        Ok((models, freed))
     }
 }

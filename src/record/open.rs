@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Outcome, Record, Recorder, fault_name, plain};
+use crate::fault;
 use crate::refusal::{Refusal, Severity};
 use crate::relay::observe::identifier;
 
@@ -87,6 +88,7 @@ impl Open {
 
     /// Ends the request. Code, fault and what the upstream answered are taken from the refusal.
     pub fn end(mut self, ending: Ending<'_>) {
+        fault::at(fault::Stage::Record);
         let (outcome, refusal) = match ending {
             Ending::Done => (Outcome::Done, None),
             Ending::Refused(refusal) => (Outcome::Refused, Some(refusal)),

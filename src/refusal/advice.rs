@@ -77,7 +77,7 @@ impl Refusal {
                 Part::Body => StatusCode::PAYLOAD_TOO_LARGE,
                 Part::Head | Part::Fields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 Part::Uri => StatusCode::URI_TOO_LONG,
-                Part::QueuedBytes => StatusCode::SERVICE_UNAVAILABLE,
+                Part::QueuedBytes | Part::Uploads => StatusCode::SERVICE_UNAVAILABLE,
             },
             Self::UnsupportedMediaType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -108,7 +108,7 @@ impl Refusal {
             Self::NotFound { .. } => "NOT_FOUND",
             Self::MethodNotAllowed { .. } => "METHOD_NOT_ALLOWED",
             Self::TooLarge { part, .. } => match part {
-                Part::QueuedBytes => "LLM_OVERLOADED",
+                Part::QueuedBytes | Part::Uploads => "LLM_OVERLOADED",
                 Part::Body | Part::Head | Part::Fields | Part::Uri => "TOO_LARGE",
             },
             Self::UnsupportedMediaType { .. } => "UNSUPPORTED_MEDIA_TYPE",
@@ -123,22 +123,26 @@ impl Refusal {
             Self::Unavailable { .. }
             | Self::Loading { .. }
             | Self::Timeout { .. }
-            | Self::Interrupted { .. }
             | Self::RepeatedCrash => Fault::Upstream,
+            Self::Interrupted { how } => match how {
+                Cut::Reset | Cut::NoFinish => Fault::Upstream,
+                Cut::Cancelled | Cut::Unbegun | Cut::ShuttingDown => Fault::Capacity,
+            },
             Self::Overloaded { .. }
             | Self::QueueTimeout { .. }
             | Self::Paused { .. }
             | Self::MemoryPressure { .. }
             | Self::ShuttingDown => Fault::Capacity,
             Self::Upstream(error) => {
-                if error.status.is_server_error() {
-                    Fault::Upstream
-                } else {
+                // A redirect, or a success that is no answer, is nothing its caller did.
+                if error.status.is_client_error() {
                     Fault::Client
+                } else {
+                    Fault::Upstream
                 }
             }
             Self::TooLarge { part, .. } => match part {
-                Part::QueuedBytes => Fault::Capacity,
+                Part::QueuedBytes | Part::Uploads => Fault::Capacity,
                 Part::Body | Part::Head | Part::Fields | Part::Uri => Fault::Client,
             },
             Self::ContextOverflow { .. }
@@ -180,7 +184,7 @@ impl Refusal {
                 None => Retry::AsStatusSays,
             },
             Self::TooLarge {
-                part: Part::QueuedBytes,
+                part: Part::QueuedBytes | Part::Uploads,
                 ..
             } => Retry::After(Duration::from_secs(5)),
             Self::ShuttingDown => Retry::After(Duration::from_secs(5)),
@@ -281,6 +285,7 @@ impl Refusal {
                 Part::Fields => format!("The request has more than {limit} header fields"),
                 Part::Uri => format!("The request target is longer than {limit} bytes"),
                 Part::QueuedBytes => format!("The requests that wait hold {limit} bytes already. Try again when the line is shorter"),
+                Part::Uploads => format!("The requests that are being received hold {limit} bytes already. Try again when they are in"),
             },
             Self::UnsupportedMediaType { sent } => format!(
                 "Send an uncompressed JSON body with content-type application/json ({sent} was sent)"
@@ -304,12 +309,7 @@ impl fmt::Display for Outage {
                 "Nothing answers /v1/models at upstream.base_url, so that address is wrong"
             }
             Self::Garbled => "What answers at upstream.base_url does not speak HTTP properly",
-            Self::ProcessGone { memory_short: true } => {
-                "The model server's process is gone, and memory was short at that moment"
-            }
-            Self::ProcessGone {
-                memory_short: false,
-            } => "The model server's process is gone",
+            Self::ProcessGone { death } => return death.fmt(f),
             Self::Silent => {
                 "The model server went silent during a request and is given time to recover"
             }

@@ -117,4 +117,12 @@ impl Body for Committed {
             State::Waiting { .. } | State::Remarked { .. } | State::Over => Poll::Ready(None),
         }
     }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.state {
+            State::Relaying { relay } => relay.is_end_stream(),
+            State::Waiting { .. } | State::Remarked { .. } => false,
+            State::Over => true,
+        }
+    }
 }

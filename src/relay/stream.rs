@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::desk::Ending;
 use crate::exchange::{Account, SECOND_LOOK};
+use crate::fault;
 use crate::refusal::{Clock, Cut, Outage, Refusal, in_stream_event};
 use crate::upstream::send::{Connection, Sender};
 
@@ -63,6 +64,7 @@ pub struct StreamRelay {
     account: Account,
     stop: Question<Cut>,
     stall: Stall,
+    /// The client has everything it will get; what happens after it is not said in the stream.
     ended: bool,
 }
 
@@ -103,6 +105,7 @@ impl StreamRelay {
     }
 
     fn saw(&mut self, bytes: &[u8]) {
+        fault::at(fault::Stage::Body);
         self.stall.due = Instant::now() + self.stall.limit;
         self.observer.feed(bytes);
         self.account
@@ -111,9 +114,9 @@ impl StreamRelay {
 
     /// The upstream's body ended politely; whether it was whole is for the content to say.
     fn at_end(&mut self) -> Option<Bytes> {
-        self.ended = true;
         match self.observer.verdict() {
             StreamEnd::Complete => {
+                self.ended = true;
                 if let Some(connection) = self.connection.take() {
                     self.sender.give_back(connection);
                 }
@@ -122,6 +125,7 @@ impl StreamRelay {
             }
             // The upstream's own words have been relayed already: nothing is added to them.
             StreamEnd::Error(error) => {
+                self.ended = true;
                 self.connection = None;
                 self.account.failed_inside(&error, self.observer.observed());
                 None
@@ -133,12 +137,23 @@ impl StreamRelay {
         }
     }
 
+    /// Behind `[DONE]` nothing is missing: how the connection ends no longer matters.
+    fn is_done(&mut self) -> bool {
+        if !self.observer.observed().done || self.observer.observed().error.is_some() {
+            return false;
+        }
+        self.ended = true;
+        self.connection = None;
+        self.account.complete(self.observer.observed());
+        true
+    }
+
     /// Ends the stream with one event, after closing a line that was left open.
     fn cut(&mut self, refusal: &Refusal, ending: Ending) -> Bytes {
-        self.ended = true;
         // Closed before the slot is given back: the upstream must see it first.
         self.connection = None;
         self.account.cut(refusal, ending, self.observer.observed());
+        self.ended = true;
         let closing = self.observer.closing_bytes();
         let event = in_stream_event(refusal);
         if closing.is_empty() {
@@ -178,6 +193,7 @@ impl Body for StreamRelay {
                     // Trailers and empty pieces are framing, not content.
                     Ok(_) | Err(_) => {}
                 },
+                Poll::Ready(Some(Err(_))) if this.is_done() => return Poll::Ready(None),
                 Poll::Ready(Some(Err(_))) => {
                     let refusal = Refusal::Interrupted { how: Cut::Reset };
                     return frame(this.cut(&refusal, Ending::Died(Outage::Reset)));
@@ -189,6 +205,9 @@ impl Body for StreamRelay {
             }
         }
         if this.stall.poll_over(cx).is_ready() {
+            if this.is_done() {
+                return Poll::Ready(None);
+            }
             let limit = this.stall.limit;
             let refusal = Refusal::Timeout {
                 clock: Clock::Stall,

@@ -8,15 +8,17 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tokio::time::{Sleep, sleep};
 
 use crate::desk::Ending;
 use crate::exchange::Account;
-use crate::refusal::{Cut, Outage, Refusal};
+use crate::refusal::{Clock, Cut, Outage, Refusal};
 use crate::upstream::send::{Connection, Sender, outage_of};
 
 use super::Broken;
@@ -67,6 +69,8 @@ pub struct Flowing {
     sender: Arc<Sender>,
     account: Account,
     stop: Pin<Box<dyn Future<Output = Cut> + Send>>,
+    limit: Duration,
+    bell: Pin<Box<Sleep>>,
     over: bool,
 }
 
@@ -111,7 +115,7 @@ impl WholeBody {
         Self::Ready(Some(bytes))
     }
 
-    /// A body that flows on.
+    /// A body that flows on, for `limit` at most: what was held had its own.
     pub fn flowing(
         first: Bytes,
         rest: Incoming,
@@ -119,6 +123,7 @@ impl WholeBody {
         sender: Arc<Sender>,
         account: Account,
         stop: Pin<Box<dyn Future<Output = Cut> + Send>>,
+        limit: Duration,
     ) -> Self {
         Self::Flowing(Box::new(Flowing {
             first: Some(first),
@@ -127,6 +132,8 @@ impl WholeBody {
             sender,
             account,
             stop,
+            limit,
+            bell: Box::pin(sleep(limit)),
             over: false,
         }))
     }
@@ -173,6 +180,10 @@ impl Flowing {
         }
         if let Poll::Ready(how) = self.stop.as_mut().poll(cx) {
             return self.broke(&Refusal::Interrupted { how }, Ending::Abandoned);
+        }
+        if self.bell.as_mut().poll(cx).is_ready() {
+            let (clock, limit) = (Clock::Total, self.limit);
+            return self.broke(&Refusal::Timeout { clock, limit }, Ending::TimedOut);
         }
         match Pin::new(&mut self.rest).poll_frame(cx) {
             Poll::Pending => Poll::Pending,

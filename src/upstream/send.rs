@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{HOST, HeaderValue};
+use http::header::{CONTENT_ENCODING, HOST, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -28,6 +28,7 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::base_url::Root;
+use crate::fault;
 use crate::refusal::Outage;
 
 /// Idle connections kept; more would only age.
@@ -126,14 +127,20 @@ impl Sender {
     /// # Cancel safety
     /// Dropping the future closes the connection.
     pub async fn send(&self, outgoing: &Outgoing) -> Result<Sent, Outage> {
+        fault::at(fault::Stage::Connect);
+        let mut went_away = false;
         if let Some(connection) = self.take_idle() {
             match self.attempt(connection, outgoing, Use::Again).await {
                 Attempt::Done(sent) => return Ok(*sent),
                 Attempt::Failed(outage) => return Err(outage),
-                Attempt::Stale => {}
+                Attempt::Stale => went_away = true,
             }
         }
-        let connection = self.connect().await?;
+        let connection = match self.connect().await {
+            // Somebody was there a moment ago: it may have died of this very request.
+            Err(Outage::Refused) if went_away => return Err(Outage::Reset),
+            connected => connected?,
+        };
         match self.attempt(connection, outgoing, Use::First).await {
             Attempt::Done(sent) => Ok(*sent),
             Attempt::Failed(outage) => Err(outage),
@@ -277,6 +284,13 @@ impl Connection {
     pub fn is_open(&self) -> bool {
         !self.driver.0.is_finished()
     }
+}
+
+/// Whether an answer is compressed. Nobody asked for that, and neither its end nor an error in it
+/// can be seen then.
+pub fn is_encoded(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
+    codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
 /// The connection ended without a byte of an answer.

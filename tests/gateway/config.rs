@@ -490,6 +490,45 @@ fn events_show_the_line_as_it_moves() {
 }
 
 #[test]
+fn whoever_watches_does_not_keep_it_from_ending() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream)
+        .config("timeouts.shutdown_s = 60")
+        .start();
+    let mut events = gateway.open(&gateway.request("GET", "/oneslot/events", b""));
+    events.body_until_has("data: ");
+    gateway.signal("TERM");
+    assert!(
+        gateway.until_exit().success(),
+        "long before its grace is over"
+    );
+}
+
+#[test]
+fn a_stranger_on_the_other_family_at_our_port_is_reported() {
+    let Ok(stranger) = std::net::TcpListener::bind("[::1]:0") else {
+        return; // A machine without IPv6.
+    };
+    let port = stranger.local_addr().unwrap().port();
+    let upstream = Upstream::plain();
+    let listen = format!("listen = [\"127.0.0.1:{port}\", \"[::1]:{port}\"]");
+    let mut gateway = Setup::before(&upstream).listen("").config(&listen).start();
+    let status = gateway.until_status("the stranger is told", |status| {
+        status["notices"].to_string().contains("foreign_listener")
+    });
+    let told = status["notices"].to_string();
+    for word in [
+        format!("[::1]:{port}"),
+        format!("pid {}", std::process::id()),
+        "localhost".to_owned(),
+        format!("127.0.0.1:{port}"),
+    ] {
+        assert!(told.contains(&word), "{word:?} in {told}");
+    }
+    gateway.stands(&upstream);
+}
+
+#[test]
 fn metrics_are_openmetrics() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();

@@ -17,14 +17,30 @@ mod harness;
 // The contract.
 mod access;
 mod article;
+mod browser;
 mod config;
 mod content;
+mod faults;
+mod framing;
 mod health;
+#[cfg(unix)]
+mod hygiene;
+#[cfg(target_os = "linux")]
+mod limits;
 mod line;
 mod live;
+#[cfg(target_os = "linux")]
+mod load;
 mod memory;
+#[cfg(target_os = "linux")]
+mod memory_live;
+mod pages;
+mod panics;
 mod pause;
 mod refusals;
+#[cfg(target_os = "linux")]
+mod sleep;
 mod slot;
+mod soak;
 mod stream;
 mod window;

@@ -317,3 +317,21 @@ fn a_pause_can_stop_the_running_answer() {
     gateway.cli_ok(&["resume"]);
     gateway.stands(&upstream);
 }
+
+#[test]
+fn somebody_who_looks_does_not_hold_up_the_end_of_the_program() {
+    let upstream = Upstream::plain();
+    // Long enough that waiting for it would be the failure.
+    let mut gateway = Setup::before(&upstream)
+        .config("timeouts.shutdown_s = 60")
+        .start();
+    let mut events = gateway.open(&gateway.request("GET", "/oneslot/events", b""));
+    events.body_until_has("\"state\"");
+    gateway.signal("TERM");
+    assert!(gateway.until_exit().success(), "it ended by itself");
+    assert_eq!(
+        events.finish().end,
+        crate::support::client::End::Whole,
+        "and said so"
+    );
+}

@@ -9,7 +9,9 @@ use crate::support::client::{Client, Response, request};
 use crate::support::flavour::{Flavour, llama_overflow};
 use crate::support::gateway::Setup;
 use crate::support::held::{hold, queue};
-use crate::support::refused::{Advice, error_event, golden, golden_bytes, refused};
+use crate::support::refused::{
+    Advice, error_event, golden, golden_bytes, refused, refused_natively,
+};
 use crate::support::script::{Script, delta};
 use crate::support::upstream::Upstream;
 use crate::support::wire::response;
@@ -291,6 +293,10 @@ fn a_stream_without_a_first_byte_is_a_timeout() {
         1,
         "a generation is never sent again after a timeout"
     );
+    let health = gateway.status()["health"].clone();
+    assert_eq!(health["state"], "down", "not up: {health}");
+    let last = health["last_error"].as_str().unwrap_or_default();
+    assert!(last.contains("silent"), "not responding: {health}");
     gateway.stands(&upstream);
 }
 
@@ -539,6 +545,38 @@ fn a_body_that_was_in_flight_at_two_deaths_is_not_sent_a_third_time() {
     gateway.stands(&upstream);
 }
 
+#[test]
+fn a_death_on_a_connection_that_was_used_before_counts_as_well() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream)
+        .config("health.fresh_ms = 60000")
+        .start();
+    let deadly = chat::whole("this one kills it");
+    for death in 1..=2 {
+        // Leaves a connection behind that the deadly one goes out on.
+        assert_eq!(gateway.chat(&chat::whole("harmless")).status(), 200);
+        upstream.next_chat(Script::new().hang());
+        let mut client = gateway.open_chat(&deadly);
+        let chats = upstream.until_chats(2 * death);
+        assert_eq!(
+            chats[2 * death - 1].connection,
+            chats[2 * death - 2].connection,
+            "the connection is used again"
+        );
+        upstream.die();
+        refused(&client.finish(), 503, "LLM_UNAVAILABLE", Advice::Later);
+        upstream.come_back();
+        gateway.control("POST", "/oneslot/check", "");
+        gateway.until_status("the server is back", |status| {
+            status["health"]["state"] == "ready"
+        });
+    }
+    let answer = gateway.chat(&deadly);
+    refused(&answer, 503, "LLM_REPEATED_CRASH", Advice::Never);
+    assert_eq!(gateway.chat(&chat::whole("harmless")).status(), 200);
+    gateway.stands(&upstream);
+}
+
 // What the client did wrong.
 
 #[test]
@@ -662,8 +700,10 @@ fn model_management_is_blocked() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
     let answer = gateway.exchange(&gateway.request("POST", "/api/pull", br#"{"model":"x"}"#));
-    refused(&answer, 403, "ADMIN_BLOCKED", Advice::Never);
+    refused_natively(&answer, 403, "ADMIN_BLOCKED", Advice::Never);
     golden(&answer, "admin-blocked");
+    let answer = gateway.exchange(&gateway.request("POST", "/models/load", br#"{"model":"x"}"#));
+    refused(&answer, 403, "ADMIN_BLOCKED", Advice::Never);
     assert!(!upstream.probes().iter().any(|probe| probe.contains("pull")));
     gateway.stands(&upstream);
 }
@@ -808,6 +848,12 @@ fn every_response_has_a_request_id_of_its_own() {
         assert!(
             !id.is_empty(),
             "every response has a request id: {:?}",
+            answer.head
+        );
+        // What SDKs show as the request's id.
+        assert!(
+            answer.head.get("x-request-id").is_some(),
+            "{:?}",
             answer.head
         );
         ids.push(id);

@@ -9,11 +9,13 @@ mod fault;
 mod icons;
 mod ledger;
 mod lint;
+mod measure;
 mod outcomes;
 mod panel;
 mod parts;
 mod run;
 mod say;
+mod soak;
 mod suite;
 mod words;
 
@@ -43,12 +45,16 @@ fn carry_out(order: Order) -> Result<(), Fault> {
         }
         Order::Test => suite::test(&checkout),
         Order::Lint => lint::lint(&checkout),
+        Order::Load => suite::load(&checkout),
         Order::Setup => parts::ready(&checkout).map(|_| ()),
         Order::Ledger(form) => ledger::show(&checkout, form),
         Order::Icons => icons::make(&checkout),
         Order::Panel => panel::test(&checkout),
         Order::Shots(wanted) => panel::shots(&checkout, wanted.as_deref()),
+        Order::Soak(minutes) => soak::soak(&checkout, minutes),
         Order::Model(wish) => run::model(&checkout, &wish),
+        Order::Pressure(args) => measure::pressure(&checkout, &args),
+        Order::Readings(args) => measure::readings(&checkout, &args),
         Order::Run(wish) => run::gateway(&checkout, &wish),
     }
 }

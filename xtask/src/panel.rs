@@ -13,7 +13,7 @@ use crate::say;
 struct Panel {
     home: PathBuf,
     node: PathBuf,
-    chromium: PathBuf,
+    browser: &'static str,
 }
 
 /// Lints the panel and runs its tests: pure ones, and those in a browser with axe.
@@ -40,6 +40,7 @@ pub(crate) fn test(checkout: &Checkout) -> Result<(), Fault> {
 /// # Errors
 /// As [`test`].
 pub(crate) fn shots(checkout: &Checkout, wanted: Option<&str>) -> Result<(), Fault> {
+    parts::letters()?;
     let panel = Panel::ready(checkout)?;
     say::step("Pictures of the panel");
     panel.build_with_fake()?;
@@ -53,12 +54,12 @@ pub(crate) fn shots(checkout: &Checkout, wanted: Option<&str>) -> Result<(), Fau
 impl Panel {
     fn ready(checkout: &Checkout) -> Result<Self, Fault> {
         say::step("Parts for the panel");
-        let chromium = parts::browser()?;
+        let browser = parts::browser()?;
         let (home, node) = parts::panel(checkout)?;
         Ok(Self {
             home,
             node,
-            chromium,
+            browser,
         })
     }
 
@@ -80,7 +81,7 @@ impl Panel {
         command
             .current_dir(&self.home)
             .arg(script)
-            .env("ONESLOT_TEST_CHROMIUM", &self.chromium)
+            .env("ONESLOT_TEST_BROWSER", self.browser)
             .env("NO_COLOR", "1");
         command
     }

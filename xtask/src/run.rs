@@ -52,7 +52,11 @@ pub(crate) fn gateway(checkout: &Checkout, wish: &RunWish) -> Result<(), Fault> 
     }
 }
 
-fn build(checkout: &Checkout) -> Result<PathBuf, Fault> {
+/// Builds the gateway and says where it is.
+///
+/// # Errors
+/// A build that fails.
+pub(crate) fn build(checkout: &Checkout) -> Result<PathBuf, Fault> {
     say::step("Build");
     let mut command = checkout.cargo();
     command

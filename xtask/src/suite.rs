@@ -47,6 +47,25 @@ pub(crate) fn test(checkout: &Checkout) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Measures the gateway under floods, optimised as it is shipped, one after the other.
+///
+/// # Errors
+/// A build that fails, or a bound that does not hold.
+pub(crate) fn load(checkout: &Checkout) -> Result<(), Fault> {
+    parts::toolchain(checkout)?;
+    say::step("Load");
+    let build = ["test", "--release", "--locked", "--test", "gateway"];
+    let alone = [
+        "--",
+        "load::",
+        "--ignored",
+        "--nocapture",
+        "--test-threads",
+        "1",
+    ];
+    call::run(checkout.cargo().args(build).args(alone))
+}
+
 /// The product's own features were compiled alone by clippy; here it is built with what its tests
 /// add, once for both.
 fn build(checkout: &Checkout) -> Result<(), Fault> {

@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use crate::ledger::Form;
+use crate::soak;
 
 /// What `cargo xtask help` prints.
 pub(crate) const HELP: &str = "\
@@ -14,11 +15,17 @@ cargo xtask model [--port P] [--ctx N]
                               only that llama.cpp, in the foreground
                               (port 8080, window 2048 tokens unless told)
 cargo xtask lint              formatting, clippy, dependencies' licences and sources
+cargo xtask pressure [ARGS]   what memory pressure does to clients of a real model, with
+                              OneSlot and without, as a table (Linux; some minutes)
+cargo xtask readings [ARGS]   what reading memory costs, idle and busy (Linux)
 cargo xtask panel             lint and test the panel alone
 cargo xtask shots [PART]      a picture of every state of the panel, into .cache/shots; with PART,
                               of those with PART in their name
 cargo xtask icons             make icons/ anew from icons/source
+cargo xtask soak [MINUTES]    random traffic, leavers and restarts for so long (20 unless told)
 cargo xtask setup             only bring what `test` and `run` need
+cargo xtask load              floods at full size against an optimised gateway; prints memory,
+                              descriptors and the slowest normal request (about ten minutes)
 cargo xtask ledger [--write]  the table of promises and tests; --write puts it into
                               ARCHITECTURE.md
 cargo xtask help              this text
@@ -35,8 +42,13 @@ pub(crate) enum Order {
     Icons,
     Panel,
     Shots(Option<String>),
+    Load,
     Ledger(Form),
+    /// For so many minutes.
+    Soak(u64),
     Model(ModelWish),
+    Pressure(Vec<String>),
+    Readings(Vec<String>),
     Run(RunWish),
 }
 
@@ -79,6 +91,8 @@ pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Order, Fau
         "help" | "--help" | "-h" => Ok(Order::Help),
         "test" => alone(&rest, Order::Test),
         "lint" => alone(&rest, Order::Lint),
+        "pressure" => Ok(Order::Pressure(rest)),
+        "readings" => Ok(Order::Readings(rest)),
         "setup" => alone(&rest, Order::Setup),
         "icons" => alone(&rest, Order::Icons),
         "panel" => alone(&rest, Order::Panel),
@@ -87,9 +101,15 @@ pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Order, Fau
             [part] => Ok(Order::Shots(Some(part.clone()))),
             _ => Err(surplus(&rest)),
         },
+        "load" => alone(&rest, Order::Load),
         "ledger" => match rest.as_slice() {
             [] => Ok(Order::Ledger(Form::Print)),
             [word] if word == "--write" => Ok(Order::Ledger(Form::Write)),
+            _ => Err(surplus(&rest)),
+        },
+        "soak" => match rest.as_slice() {
+            [] => Ok(Order::Soak(soak::MINUTES)),
+            [minutes] => number("soak", minutes).map(Order::Soak),
             _ => Err(surplus(&rest)),
         },
         "model" => read_model(&rest).map(Order::Model),
@@ -184,6 +204,13 @@ mod tests {
             wish(0, 512),
             "any order will do"
         );
+    }
+
+    #[test]
+    fn a_soak_lasts_as_long_as_it_is_told() {
+        assert_eq!(order("soak"), Some(Order::Soak(soak::MINUTES)));
+        assert_eq!(order("soak 3"), Some(Order::Soak(3)));
+        assert_eq!(order("soak long"), None);
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl Serving {
                 let id = gateway.next_id();
                 let unloaded = self.on_thread(async move { gateway.unload(id).await });
                 match unloaded.await? {
-                    Ok(unloaded) => unloaded.map_err(|error| Fault {
+                    Ok(unloaded) => unloaded.map(|(models, _)| models).map_err(|error| Fault {
                         code: Reason::Refused,
                         ..Fault::failed(&error)
                     }),

@@ -185,6 +185,16 @@ fn methods_and_versions_are_a_closed_set() {
         assert!(judged(head.as_bytes()).is_ok(), "{method} may be routed");
     }
     assert!(is_bad(&with("Upgrade: websocket\r\n")), "no other protocol");
+    assert!(
+        is_bad(&with("Upgrade: h2c, websocket\r\n")),
+        "nor one beside h2c"
+    );
+    assert!(
+        !is_bad(&with(
+            "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+        )),
+        "an offer of HTTP/2 is passed over"
+    );
 }
 
 #[test]

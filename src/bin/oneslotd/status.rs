@@ -143,6 +143,13 @@ fn memory(snapshot: &Value) -> Option<String> {
     if let (Some(free), Some(total)) = (available, number(snapshot, "/pressure/ram/total")) {
         words += &format!(", RAM {} of {} available", size(free), size(total));
     }
+    let cards = snapshot.pointer("/pressure/vram").and_then(Value::as_array);
+    for card in cards.into_iter().flatten() {
+        if let (Some(free), Some(total)) = (number(card, "/free"), number(card, "/total")) {
+            let name = text(card, "/name").unwrap_or("a card");
+            words += &format!(", VRAM {} of {} free on {name}", size(free), size(total));
+        }
+    }
     Some(row("memory", &words))
 }
 

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::canary::CANARY;
+
 /// One user message, not streamed.
 pub(crate) fn whole(text: &str) -> Value {
-    json!({"model": "m", "messages": [{"role": "user", "content": text}]})
+    json!({"model": "m", "messages": [{"role": "user", "content": text}], "user": CANARY})
 }
 
 /// One user message, streamed.

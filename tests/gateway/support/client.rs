@@ -190,6 +190,17 @@ impl Client {
         head
     }
 
+    /// Takes at most so many bytes off the socket, whatever they are; how many there were.
+    pub(crate) fn read_some(&mut self, most: usize) -> usize {
+        let mut buffer = vec![0; most];
+        self.socket
+            .set_read_timeout(Some(LIMIT))
+            .expect("a read can have a limit");
+        self.socket
+            .read(&mut buffer)
+            .expect("the gateway goes on sending")
+    }
+
     /// Waits until the gateway closes; says how.
     pub(crate) fn closed(&mut self) -> End {
         let deadline = Instant::now() + LIMIT;
@@ -217,6 +228,20 @@ impl Client {
         self.socket
             .shutdown(Shutdown::Write)
             .expect("an open socket can be half closed");
+    }
+
+    /// What came and was not read as an answer, as it was on the wire.
+    pub(crate) fn raw(&self) -> Vec<u8> {
+        self.unread.clone()
+    }
+
+    /// Reads until these bytes have come.
+    pub(crate) fn raw_until(&mut self, needle: &[u8]) {
+        let deadline = Instant::now() + LIMIT;
+        while find(&self.unread, needle).is_none() {
+            assert!(self.end.is_none(), "the connection ended before");
+            assert!(self.read(deadline), "it never came");
+        }
     }
 
     /// Bytes the system holds for this client, unread.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::canary::{CANARY, files_under, found_in};
 use super::client::{Client, End, Response, request};
 use super::upstream::Upstream;
 use super::{LIMIT, chat, eventually};
@@ -23,6 +24,7 @@ pub(crate) struct Setup {
     env: Vec<(String, String)>,
     args: Vec<String>,
     listen: String,
+    limits: String,
     home: TempDir,
 }
 
@@ -38,6 +40,7 @@ impl Setup {
             toml: String::new(),
             env: Vec::new(),
             args: Vec::new(),
+            limits: String::new(),
             listen: "127.0.0.1:0".to_owned(),
             home: tempfile::tempdir().expect("a temporary directory can be made"),
         }
@@ -66,13 +69,30 @@ impl Setup {
         self
     }
 
+    /// With so many open files allowed (`ulimit -n`).
+    pub(crate) fn descriptors(mut self, count: u32) -> Self {
+        self.limits.push_str(&format!("ulimit -n {count}; "));
+        self
+    }
+
+    /// Under this file mode mask.
+    pub(crate) fn umask(mut self, mask: &str) -> Self {
+        self.limits.push_str(&format!("umask {mask}; "));
+        self
+    }
+
     pub(crate) fn config_path(&self) -> PathBuf {
         self.home.path().join("oneslot.toml")
     }
 
     /// Starts it and waits until it says that it serves.
     pub(crate) fn start(self) -> Gateway {
-        std::fs::write(self.config_path(), &self.toml).expect("the configuration can be written");
+        let mut toml = self.toml.clone();
+        // The whole suite runs at the highest level, so that the search at each end means most.
+        if !toml.contains("log") {
+            toml.insert_str(0, "log.level = \"trace\"\n");
+        }
+        std::fs::write(self.config_path(), toml).expect("the configuration can be written");
         self.start_as_is()
     }
 
@@ -120,7 +140,13 @@ impl Setup {
     /// The binary with an environment of its own: nothing of the caller's leaks in.
     fn command(&self) -> Command {
         let home = self.home.path();
-        let mut command = Command::new(BINARY);
+        let mut command = if self.limits.is_empty() {
+            Command::new(BINARY)
+        } else {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("{}exec \"$0\" \"$@\"", self.limits), BINARY]);
+            command
+        };
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -236,7 +262,7 @@ impl Gateway {
         body: &[u8],
     ) -> Vec<u8> {
         let host = self.address.to_string();
-        let mut fields = vec![("host", host.as_str())];
+        let mut fields = vec![("host", host.as_str()), ("x-canary", CANARY)];
         if method == "POST" {
             fields.push(("content-type", "application/json"));
         }
@@ -463,8 +489,8 @@ impl Gateway {
     }
 }
 
-impl Drop for Gateway {
-    fn drop(&mut self) {
+impl Gateway {
+    fn end(&mut self) {
         if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
             return;
         }
@@ -481,6 +507,27 @@ impl Drop for Gateway {
         let _ = self.child.wait();
         if thread::panicking() {
             eprintln!("oneslotd did not end on SIGTERM");
+        }
+    }
+
+    /// Nothing of any prompt, answer or header was written or said, whatever the test did.
+    fn left_no_canary(&self) {
+        if let Some(form) = found_in(self.said().as_bytes()) {
+            panic!("{form:?} in what oneslotd said:\n{}", self.said());
+        }
+        for file in files_under(self.home()) {
+            if let Some(form) = found_in(&std::fs::read(&file).unwrap_or_default()) {
+                panic!("{form:?} in {}", file.display());
+            }
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.end();
+        if !thread::panicking() {
+            self.left_no_canary();
         }
     }
 }

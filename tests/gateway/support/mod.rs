@@ -3,12 +3,17 @@
 //! Nothing here uses an HTTP library: both ends are bytes on a socket, so that what a library
 //! would repair, hide or buffer can be seen. Tests wait for conditions, not for time.
 
+pub(crate) mod browser;
+pub(crate) mod canary;
 pub(crate) mod chat;
 pub(crate) mod client;
+pub(crate) mod fence;
 pub(crate) mod flavour;
 pub(crate) mod gateway;
+pub(crate) mod group;
 pub(crate) mod held;
 pub(crate) mod live;
+pub(crate) mod machine;
 pub(crate) mod refused;
 pub(crate) mod script;
 pub(crate) mod tap;

@@ -21,6 +21,27 @@ pub(crate) enum Advice {
 
 /// Checks status, code and advice, and everything that holds for any refusal; returns its error.
 pub(crate) fn refused(response: &Response, status: u16, code: &str, advice: Advice) -> Value {
+    let said = refused_head(response, status, code, advice);
+    error_shape(&response.json(), &said)
+}
+
+/// The same on one of Ollama's own routes, whose clients read a string; returns it.
+pub(crate) fn refused_natively(
+    response: &Response,
+    status: u16,
+    code: &str,
+    advice: Advice,
+) -> String {
+    let said = refused_head(response, status, code, advice);
+    let body = response.json();
+    let members = body.as_object().map_or(0, serde_json::Map::len);
+    assert_eq!(members, 1, "an Ollama error has one member: {said}");
+    let words = body["error"].as_str().unwrap_or_default();
+    assert!(!words.is_empty(), "and it is a string: {said}");
+    words.to_owned()
+}
+
+fn refused_head(response: &Response, status: u16, code: &str, advice: Advice) -> String {
     let said = format!("{:?} {}", response.head, response.text());
     assert_eq!(response.status(), status, "the status of {code}: {said}");
     assert_eq!(response.code(), Some(code), "x-oneslot-code: {said}");
@@ -40,8 +61,7 @@ pub(crate) fn refused(response: &Response, status: u16, code: &str, advice: Advi
         .unwrap_or_default();
     assert!(!id.is_empty(), "every response has a request id: {said}");
     check_advice(response, advice, &said);
-    let body = response.json();
-    error_shape(&body, &said)
+    said
 }
 
 fn check_advice(response: &Response, advice: Advice, said: &str) {
@@ -157,4 +177,22 @@ pub(crate) fn events(text: &str) -> Vec<String> {
         .filter(|line| !line.is_empty() && !line.starts_with(':'))
         .map(str::to_owned)
         .collect()
+}
+
+/// Checks a refusal in the shape that the clients of `path` read.
+pub(crate) fn refused_on(path: &str, response: &Response, status: u16, code: &str, advice: Advice) {
+    let native =
+        path.starts_with("/api/") && !path.starts_with("/api/v0/") && !path.starts_with("/api/v1/");
+    if native {
+        refused_natively(response, status, code, advice);
+    } else if path.starts_with("/v1/messages") {
+        let said = refused_head(response, status, code, advice);
+        assert_eq!(
+            response.json()["type"],
+            "error",
+            "Anthropic's shape: {said}"
+        );
+    } else {
+        refused(response, status, code, advice);
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::canary::CANARY;
 use super::wire::{LAST_CHUNK, chunk, json_response, reason, response};
 
 /// A latch: closed until somebody opens it, then open for good.
@@ -189,6 +190,7 @@ pub(crate) fn event(delta: &Value, finish: Option<&str>) -> String {
     let chunk = json!({
         "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m",
         "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+        "system_fingerprint": CANARY,
     });
     format!("data: {chunk}\n\n")
 }
@@ -199,5 +201,6 @@ pub(crate) fn completion(text: &str) -> Value {
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text},
             "finish_reason": "stop"}],
+        "system_fingerprint": CANARY,
     })
 }

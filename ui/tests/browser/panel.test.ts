@@ -204,8 +204,9 @@ describe("what fails", () => {
 
   it("to be heard of is said, with what was last known", () =>
     within({ scenario: "lost" }, {}, async (page) => {
-      await page.getByText("No word from the gateway").waitFor();
-      expect(await sentence(page)).toBe("Ready");
+      await page.getByRole("alert").getByText("What you see may be old.").waitFor();
+      expect(await sentence(page)).toBe("No word from the gateway");
+      expect(await page.getByText("Free. The next request starts at once.").count()).toBe(1);
     }));
 });
 

@@ -12,9 +12,19 @@ interface Shot {
   name: string;
   view: View;
   look: Look;
+  /** What is pressed before the picture is taken. */
+  press?: string;
 }
 
 const languages = ["en", "zh-CN"] as const;
+/** In each place, what opens something. */
+const opened = [
+  ["now", ".pause > button"],
+  ["recent", "main summary >> nth=0"],
+  ["connect", "main summary >> nth=5"],
+  ["settings", "main .card > details > summary >> nth=2"],
+] as const;
+
 const themes = ["light", "dark"] as const;
 
 function* shots(): Generator<Shot> {
@@ -24,9 +34,11 @@ function* shots(): Generator<Shot> {
       for (const scenario of names) {
         yield { name: say(scenario), view: { scenario, language }, look: { theme, height: 880 } };
       }
-      for (const place of ["recent", "connect", "settings"] as const) {
+      for (const [place, press] of opened) {
         const view = { scenario: "waiting", language, place };
-        yield { name: say(`place-${place}`), view, look: { theme, height: 880 } };
+        const look = { theme, height: 880 };
+        yield { name: say(`place-${place}`), view, look };
+        yield { name: say(`open-${place}`), view, look, press };
       }
     }
   }
@@ -51,12 +63,13 @@ await mkdir(folder, { recursive: true });
 const stage = await Stage.open();
 let taken = 0;
 try {
-  for (const { name, view, look } of shots()) {
+  for (const { name, view, look, press } of shots()) {
     if (!name.includes(part)) continue;
     const context = await stage.context(look);
     const page = await context.newPage();
     const heard = complaints(page);
     await stage.show(page, view, look.letters);
+    if (press) await page.locator(press).click();
     await page.screenshot({ path: join(folder, `${name}.png`) });
     if (heard.length > 0) throw new Error(`${name}: ${heard.join("; ")}`);
     await context.close();

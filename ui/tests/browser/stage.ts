@@ -48,6 +48,15 @@ export interface Look {
   letters?: number;
 }
 
+/** Where a program of this name lies. */
+function browserAt(name: string): string {
+  if (name.includes("/")) return name;
+  const folders = (process.env["PATH"] ?? "").split(":");
+  const found = folders.map((folder) => join(folder, name)).find((file) => existsSync(file));
+  if (!found) throw new Error(`there is no ${name} on the PATH; \`cargo xtask panel\` brings one`);
+  return found;
+}
+
 /** Everything that must be ended again. */
 export class Stage {
   private readonly server: Server;
@@ -81,7 +90,7 @@ export class Stage {
     const bound = server.address();
     const port = typeof bound === "object" && bound !== null ? bound.port : 0;
     const browser = await chromium.launch({
-      executablePath: process.env["ONESLOT_TEST_CHROMIUM"] ?? "/usr/bin/chromium",
+      executablePath: browserAt(process.env["ONESLOT_TEST_BROWSER"] ?? "chromium"),
       args: [
         "--no-sandbox",
         "--disable-gpu",

@@ -34,17 +34,19 @@ pub(crate) struct Live {
     node: PathBuf,
     node22: PathBuf,
     clients: PathBuf,
+    browser: &'static str,
 }
 
 impl Live {
     /// The variables by which tests find the parts.
-    pub(crate) fn environment(&self) -> [(&'static str, &Path); 5] {
+    pub(crate) fn environment(&self) -> [(&'static str, &Path); 6] {
         [
             ("ONESLOT_TEST_PYTHON", &self.python),
             ("ONESLOT_TEST_MODEL", &self.model),
             ("ONESLOT_TEST_NODE", &self.node),
             ("ONESLOT_TEST_NODE22", &self.node22),
             ("ONESLOT_TEST_CLIENTS", &self.clients),
+            ("ONESLOT_TEST_BROWSER", Path::new(self.browser)),
         ]
     }
 }
@@ -56,6 +58,10 @@ impl Live {
 pub(crate) fn ready(checkout: &Checkout) -> Result<Live, Fault> {
     say::step("Parts for the live tests");
     system::bring(&system::LIVE)?;
+    if cfg!(target_os = "linux") {
+        system::bring(&system::LINUX)?;
+    }
+    let browser = system::browser()?;
     let python = python::bring(checkout)?;
     let model = model::bring(checkout, &python)?;
     let clients = clients::bring(checkout)?;
@@ -66,6 +72,7 @@ pub(crate) fn ready(checkout: &Checkout) -> Result<Live, Fault> {
         node: clients.node,
         node22: clients.node22,
         clients: clients.modules,
+        browser,
     })
 }
 
@@ -89,12 +96,20 @@ pub(crate) fn panel(checkout: &Checkout) -> Result<(PathBuf, PathBuf), Fault> {
     panel::bring(checkout)
 }
 
-/// Brings a browser for the panel's tests and pictures, with letters for both its languages.
+/// Brings a browser for the panel's tests.
 ///
 /// # Errors
 /// [`Fault::Missing`].
-pub(crate) fn browser() -> Result<PathBuf, Fault> {
+pub(crate) fn browser() -> Result<&'static str, Fault> {
     system::browser()
+}
+
+/// Brings letters for pictures of the panel in both its languages.
+///
+/// # Errors
+/// [`Fault::Missing`].
+pub(crate) fn letters() -> Result<(), Fault> {
+    system::bring(&system::LETTERS)
 }
 
 /// Brings the program that draws icons.

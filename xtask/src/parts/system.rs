@@ -2,7 +2,6 @@
 //! or through a sudo that does not ask; elsewhere the person is told what to install. A C compiler
 //! is not among them: Rust links with it, so this program would not be there without one.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use crate::call;
@@ -17,6 +16,9 @@ pub(super) const PYTHON: [Tool; 1] = [PYTHON3];
 /// For all tests against real programs.
 pub(super) const LIVE: [Tool; 3] = [PYTHON3, NPM, CURL];
 
+/// For the tests of what only Linux has.
+pub(super) const LINUX: [Tool; 1] = [DBUS];
+
 /// For the panel's packages.
 pub(super) const PANEL: [Tool; 1] = [NPM];
 
@@ -27,15 +29,12 @@ pub(super) const DRAWING: [Tool; 1] = [Tool {
     packages: &["librsvg2-bin"],
 }];
 
-/// Names of the browser that the panel is tested in, by system.
-const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-
-/// What brings it on Debian, with Chinese letters for the pictures.
-const CHROMIUM: Tool = Tool {
-    name: "Chromium",
-    proof: (BROWSERS[0], &["--version"]),
-    packages: &["chromium", "fonts-dejavu-core", "fonts-noto-cjk"],
-};
+/// For pictures: letters of both languages.
+pub(super) const LETTERS: [Tool; 1] = [Tool {
+    name: "a font with Chinese letters",
+    proof: ("sh", &["-c", "fc-list :lang=zh | grep -q ."]),
+    packages: &["fontconfig", "fonts-dejavu-core", "fonts-noto-cjk"],
+}];
 
 const PYTHON3: Tool = Tool {
     name: "Python 3.10 or newer with venv and pip",
@@ -49,11 +48,32 @@ const NPM: Tool = Tool {
     packages: &["npm"],
 };
 
+/// A message bus, for a fake of the daemon that tells of sleep.
+const DBUS: Tool = Tool {
+    name: "dbus-daemon",
+    proof: ("dbus-daemon", &["--version"]),
+    packages: &["dbus-daemon"],
+};
+
 const CURL: Tool = Tool {
     name: "curl",
     proof: ("curl", &["--version"]),
     packages: &["curl", "ca-certificates"],
 };
+
+const CHROMIUM: Tool = Tool {
+    name: "Chromium",
+    proof: (BROWSERS[0], &["--version"]),
+    packages: &["chromium"],
+};
+
+/// Names of the browser, Debian's first; Chrome is as good.
+const BROWSERS: [&str; 4] = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+];
 
 /// npm is a script on Windows, and only its full name starts there.
 pub(super) const NPM_PROGRAM: &str = if cfg!(windows) { "npm.cmd" } else { "npm" };
@@ -107,30 +127,18 @@ pub(super) fn bring(tools: &[Tool]) -> Result<(), Fault> {
     }
 }
 
-/// The browser on the PATH, brought if there is none.
+/// The browser that is there, or Debian's.
 ///
 /// # Errors
-/// [`Fault::Missing`].
-pub(super) fn browser() -> Result<PathBuf, Fault> {
-    let found = || {
-        BROWSERS
-            .iter()
-            .find(|name| call::answers(name, &["--version"]))
-            .and_then(|name| on_path(name))
-    };
-    if let Some(browser) = found() {
-        return Ok(browser);
+/// As [`bring`].
+pub(super) fn browser() -> Result<&'static str, Fault> {
+    let there = BROWSERS
+        .into_iter()
+        .find(|name| call::answers(name, &["--version"]));
+    match there {
+        Some(name) => Ok(name),
+        None => bring(&[CHROMIUM]).map(|()| BROWSERS[0]),
     }
-    bring(&[CHROMIUM])?;
-    found().ok_or_else(|| missing(&[CHROMIUM], CHROMIUM.packages))
-}
-
-/// Where a program lies: what starts it later wants a whole path.
-fn on_path(name: &str) -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
 }
 
 fn absent(tools: &[Tool]) -> Vec<Tool> {

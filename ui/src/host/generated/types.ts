@@ -88,7 +88,11 @@ process: Process | null,
 /**
  * It answers 401 or 403 to a probe: a key is missing or wrong.
  */
-wants_key: boolean, };
+wants_key: boolean, 
+/**
+ * The last end of its process that was seen in this run.
+ */
+last_death: Death | null, };
 
 export type Process = { 
 /**
@@ -100,9 +104,25 @@ pid: number,
  */
 name: string, 
 /**
- * Bytes of memory it holds.
+ * Bytes of memory it holds, with the processes below it.
  */
-resident: number | null, };
+resident: number | null, 
+/**
+ * Its program's file.
+ */
+executable: string | null, 
+/**
+ * When it was started, in Unix milliseconds.
+ */
+started_ms: number | null, 
+/**
+ * Processes below it: a server's runner or engine.
+ */
+children: Array<Child>, 
+/**
+ * It belongs to this other user (its number), and was told by its name.
+ */
+guessed_of_user: number | null, };
 
 export type Queue = { 
 /**
@@ -200,6 +220,14 @@ cause: string | null,
  */
 ram: Ram, 
 /**
+ * Swap. In use it is no pressure.
+ */
+swap: Swap, 
+/**
+ * Percent of the last ten seconds in which every program waited for memory.
+ */
+stalled: number | null, 
+/**
  * Each graphics card that tells.
  */
 vram: Array<Vram>, };
@@ -228,7 +256,19 @@ total: number | null,
 /**
  * What is free.
  */
-free: number | null, };
+free: number | null, 
+/**
+ * What the model's processes hold of it.
+ */
+model: number | null, 
+/**
+ * It borrows the machine's memory, and is judged by that.
+ */
+shared: boolean, 
+/**
+ * When it was read, in Unix milliseconds: cards are left alone while nothing runs.
+ */
+read_ms: number, };
 
 export type Plan = { 
 /**
@@ -283,6 +323,72 @@ count: number,
 last_ms: number, };
 
 export type RefusedKind = "origin" | "host";
+
+export type Child = { 
+/**
+ * Its number.
+ */
+pid: number, 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * Bytes of memory it holds.
+ */
+resident: number | null, };
+
+export type Death = { 
+/**
+ * Its number.
+ */
+pid: number, 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * `exited`, `killed`, `out_of_memory`, `likely_out_of_memory` or `unknown`.
+ */
+how: string, 
+/**
+ * The status it exited with, or the signal that killed it.
+ */
+status: number | null, 
+/**
+ * Whether memory was short at that moment.
+ */
+memory_short: boolean, 
+/**
+ * Bytes it held when last seen.
+ */
+resident: number | null, 
+/**
+ * Bytes of RAM that were available when last read before.
+ */
+available: number | null, 
+/**
+ * From its start to its end.
+ */
+lived_ms: number | null, 
+/**
+ * When its end was seen, in Unix milliseconds.
+ */
+at_ms: number, 
+/**
+ * The same in words.
+ */
+text: string, };
+
+export type Swap = { 
+/**
+ * All there is.
+ */
+total: number | null, 
+/**
+ * What is in use.
+ */
+used: number | null, };
 
 export type Notice = { 
 /**

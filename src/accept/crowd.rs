@@ -1,0 +1,180 @@
+//! Everybody who is connected: how many there may be, and who goes when somebody else comes.
+//!
+//! When every place is taken, whoever has been connected longest without asking anything gives
+//! way, so that idle connections, however many, keep nobody out. Whoever waits for an answer
+//! never does. Not here: the clocks that end silent connections anyway ([`super::guarded`]).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+use super::turn::Turn;
+
+/// How long a connection may be silent before it can be asked to give way: time enough for the
+/// head of a client that has just connected.
+const GRACE: Duration = Duration::from_millis(100);
+/// How often somebody at the door looks for a place that nobody uses.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The places, and who has them.
+#[derive(Debug)]
+pub struct Crowd {
+    places: Arc<Semaphore>,
+    seats: Mutex<Seats>,
+}
+
+/// A place. Dropping it lets the next one in.
+#[derive(Debug)]
+pub struct Seat {
+    crowd: Arc<Crowd>,
+    number: u64,
+    leave: Arc<Notify>,
+    _place: OwnedSemaphorePermit,
+}
+
+#[derive(Debug, Default)]
+struct Seats {
+    next: u64,
+    taken: HashMap<u64, Sitter>,
+}
+
+#[derive(Debug)]
+struct Sitter {
+    turn: Arc<Turn>,
+    leave: Arc<Notify>,
+    asked: bool,
+}
+
+impl Crowd {
+    /// A crowd of at most so many.
+    pub fn of(places: usize) -> Arc<Self> {
+        Arc::new(Self {
+            places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
+            seats: Mutex::default(),
+        })
+    }
+
+    /// Waits for a place for a connection with this turn. While there is none, those who have
+    /// been silent longest are asked to leave. `None` never comes while the crowd lives.
+    ///
+    /// # Cancel safety
+    /// Dropping it takes no place.
+    pub async fn seat(self: &Arc<Self>, turn: &Arc<Turn>) -> Option<Seat> {
+        let place = loop {
+            match Arc::clone(&self.places).try_acquire_owned() {
+                Ok(place) => break place,
+                Err(tokio::sync::TryAcquireError::Closed) => return None,
+                Err(tokio::sync::TryAcquireError::NoPermits) => {}
+            }
+            self.ask_the_idle(Instant::now());
+            let place = Arc::clone(&self.places).acquire_owned();
+            if let Ok(place) = timeout(LOOK, place).await {
+                break place.ok()?;
+            }
+        };
+        let leave = Arc::new(Notify::new());
+        let mut seats = self.lock();
+        let number = seats.next;
+        seats.next += 1;
+        let sitter = Sitter {
+            turn: Arc::clone(turn),
+            leave: Arc::clone(&leave),
+            asked: false,
+        };
+        seats.taken.insert(number, sitter);
+        drop(seats);
+        Some(Seat {
+            crowd: Arc::clone(self),
+            number,
+            leave,
+            _place: place,
+        })
+    }
+
+    /// Asks the one who has been silent longest, if that is long enough.
+    fn ask_the_idle(&self, now: Instant) {
+        let mut seats = self.lock();
+        let idle = seats
+            .taken
+            .values_mut()
+            .filter(|sitter| !sitter.asked)
+            .filter_map(|sitter| Some((sitter.turn.idle_since()?, sitter)))
+            .filter(|(since, _)| now.saturating_duration_since(*since) >= GRACE)
+            .min_by_key(|(since, _)| *since);
+        if let Some((_, sitter)) = idle {
+            sitter.asked = true;
+            sitter.leave.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seats> {
+        // Every change is one insertion or removal, so a panic cannot leave it half done.
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    /// Resolves when this connection should give way and still waits for nothing.
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing.
+    pub async fn wanted_back(&self) {
+        loop {
+            self.leave.notified().await;
+            let mut seats = self.crowd.lock();
+            let Some(sitter) = seats.taken.get_mut(&self.number) else {
+                return;
+            };
+            if sitter.turn.idle_since().is_some() {
+                return;
+            }
+            // A request came in between: it is served.
+            sitter.asked = false;
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.crowd.lock().taken.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_silent_gives_way_and_nobody_who_waits_for_an_answer_does() {
+        let crowd = Crowd::of(2);
+        let (busy, idle) = (Turn::new(), Turn::new());
+        let busy_seat = crowd.seat(&busy).await.unwrap();
+        busy.begin();
+        let idle_seat = crowd.seat(&idle).await.unwrap();
+        let newcomer = Turn::new();
+        let (seat, ()) = tokio::join!(crowd.seat(&newcomer), async {
+            idle_seat.wanted_back().await;
+            drop(idle_seat);
+        });
+        assert!(seat.is_some(), "the idle one's place");
+        let wanted = timeout(GRACE * 2, busy_seat.wanted_back()).await;
+        assert!(wanted.is_err(), "a request under way is never given up");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_crowd_of_busy_connections_lets_nobody_in() {
+        let crowd = Crowd::of(1);
+        let busy = Turn::new();
+        let seat = crowd.seat(&busy).await.unwrap();
+        busy.begin();
+        let newcomer = Turn::new();
+        let waiting = timeout(Duration::from_secs(60), crowd.seat(&newcomer)).await;
+        assert!(waiting.is_err(), "it waits at the door");
+        drop(seat);
+        assert!(crowd.seat(&newcomer).await.is_some());
+    }
+}

@@ -1,0 +1,203 @@
+//! What an answer (or the lack of one) comes to: relayed, tried once more, or refused.
+//!
+//! Not here: reading it ([`super::first`]) and trying again ([`super::dispatch`]).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use hyper::body::Incoming;
+
+use crate::desk::Ending;
+use crate::refusal::{Outage, Refusal};
+use crate::relay::observe::{StreamEnd, StreamObserver, WholeEnd, observe_whole};
+use crate::relay::stream::{Parts, StreamRelay};
+use crate::relay::whole::{Held, WholeBody};
+use crate::upstream::send::Connection;
+use crate::upstream::{Overflow, error_of, overflow};
+
+use super::account::ending_of;
+use super::dispatch::{Dispatch, Try};
+use super::first::cut;
+use super::{Answer, Told};
+
+impl Dispatch {
+    pub(super) fn stream(
+        &mut self,
+        head: HeaderMap,
+        first: Bytes,
+        rest: Incoming,
+        connection: Connection,
+        told: &Told,
+    ) -> Try {
+        let mut observer = StreamObserver::default();
+        observer.feed(&first);
+        if let StreamEnd::Error(error) = observer.verdict()
+            && observer.observed().content_chunks == 0
+            && let Some(said) = overflow(StatusCode::BAD_REQUEST, error.message.as_bytes())
+        {
+            let prompt = said.prompt.or(error.prompt_tokens);
+            let window = said.window.or(error.window);
+            return Try::TooLong(Overflow {
+                prompt,
+                window,
+                excess: said.excess,
+            });
+        }
+        self.account.first_byte();
+        self.account.answered(observer.observed().content_chunks);
+        let head = self.head(&head, told);
+        let stop = self.stop_signal();
+        let link = Arc::clone(&self.link);
+        let model = self.chat.model().map(str::to_owned);
+        let parts = Parts {
+            first,
+            observer,
+            rest,
+            connection,
+            sender: Arc::clone(&self.link.sender),
+            account: self.account.hand_over(),
+            stop: Box::pin(cut(stop)),
+            stall: self.settings.timeouts.stall,
+            progress: Arc::new(move || {
+                let (link, model) = (Arc::clone(&link), model.clone());
+                Box::pin(async move {
+                    let activity = link.upstream.activity(model.as_deref()).await;
+                    activity.map(|activity| activity.progress)
+                })
+            }),
+        };
+        let relay = Box::new(StreamRelay::new(parts));
+        Try::Answered(Answer::Stream {
+            head,
+            relay,
+            remark: told.remark(),
+        })
+    }
+
+    pub(super) fn whole(
+        &mut self,
+        status: StatusCode,
+        head: HeaderMap,
+        held: Held,
+        told: &Told,
+    ) -> Try {
+        self.account.first_byte();
+        let head = self.head(&head, told);
+        match held {
+            Held::Whole { bytes, connection } => {
+                let (end, observed) = observe_whole(&bytes);
+                match end {
+                    WholeEnd::Complete => {
+                        self.link.sender.give_back(connection);
+                        self.account.complete(&observed);
+                        let body = WholeBody::ready(bytes);
+                        Try::Answered(Answer::Whole { head, status, body })
+                    }
+                    WholeEnd::Error(error) => {
+                        let said = overflow(StatusCode::BAD_REQUEST, &bytes);
+                        match said {
+                            Some(said) => Try::TooLong(said),
+                            None => {
+                                let upstream = error.to_upstream_error();
+                                let kind = self.link.upstream.known_kind();
+                                let ending = ending_of(kind, upstream.status, &bytes);
+                                Try::Refused(Refusal::Upstream(upstream), ending)
+                            }
+                        }
+                    }
+                    WholeEnd::Garbled(_) => {
+                        let error = error_of(status, &head, &bytes);
+                        let ending = Ending::Failed(Outage::Garbled);
+                        Try::Refused(Refusal::Upstream(error), ending)
+                    }
+                }
+            }
+            Held::Flowing {
+                bytes,
+                rest,
+                connection,
+            } => {
+                let account = self.account.hand_over();
+                let stop = Box::pin(cut(self.stop_signal()));
+                let sender = Arc::clone(&self.link.sender);
+                let total = self.settings.timeouts.total;
+                let body =
+                    WholeBody::flowing(bytes, rest, connection, sender, account, stop, total);
+                Try::Answered(Answer::Whole { head, status, body })
+            }
+        }
+    }
+
+    pub(super) fn judge_error(
+        &mut self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Try {
+        let kind = self.link.upstream.known_kind();
+        if crate::upstream::says_loading(status, body) {
+            return Try::StillLoading;
+        }
+        if let Some(said) = overflow(status, body) {
+            return Try::TooLong(said);
+        }
+        let ending = ending_of(kind, status, body);
+        Try::Refused(Refusal::Upstream(error_of(status, headers, body)), ending)
+    }
+
+    /// The connection was not made, or ended before the answer it owed.
+    pub(super) async fn broke(&self, seen: Outage) -> Try {
+        let outage = self.call.gateway.explain(seen).await;
+        let retry_in = self.next_cooldown();
+        let refusal = Refusal::Unavailable { outage, retry_in };
+        Try::Refused(refusal, ending_without_answer(seen, outage))
+    }
+}
+
+/// Only a connection that was there and went away means that the server may have died of the
+/// request: one that was never made, or an answer in another language, does not, whatever `told`
+/// says of it.
+pub(super) fn ending_without_answer(seen: Outage, told: Outage) -> Ending {
+    match seen {
+        Outage::Reset | Outage::ProcessGone { .. } => Ending::Died(told),
+        Outage::NoneFound
+        | Outage::Refused
+        | Outage::ConnectTimeout
+        | Outage::ProbeTimeout
+        | Outage::ProbeFailed
+        | Outage::WrongBaseUrl
+        | Outage::Garbled
+        | Outage::Silent
+        | Outage::ServerError => Ending::Failed(told),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refusal::{Death, HowEnded, MemoryThen};
+
+    #[test]
+    fn a_connection_that_was_never_made_is_no_death_whatever_became_of_the_process() {
+        let death = Death {
+            how: HowEnded::Unknown,
+            memory: MemoryThen::NotShort,
+            resident: None,
+            available: None,
+            lived: None,
+        };
+        let gone = Outage::ProcessGone { death };
+        assert_eq!(
+            ending_without_answer(Outage::Refused, gone),
+            Ending::Failed(gone),
+            "the request never reached it"
+        );
+        assert_eq!(
+            ending_without_answer(Outage::Reset, gone),
+            Ending::Died(gone)
+        );
+        let garbled = ending_without_answer(Outage::Garbled, Outage::Garbled);
+        assert_eq!(garbled, Ending::Failed(Outage::Garbled));
+    }
+}

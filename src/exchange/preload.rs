@@ -1,0 +1,81 @@
+//! Loading a model into Ollama before the plan: it would cut the chat silently to a window that only
+//! a loaded model has.
+//!
+//! The load is the one the request would cause anyway, so it holds the slot and is settled when it
+//! is given up. Not here: the question itself ([`crate::upstream`]).
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::desk::Ending;
+use crate::record::meter::Phase;
+use crate::refusal::{Cut, Outage, Refusal};
+use crate::upstream::{Preload, PreloadError};
+
+use super::dispatch::Dispatch;
+use super::judge::ending_without_answer;
+
+impl Dispatch {
+    pub(super) async fn preload(&mut self) -> Result<(), Refusal> {
+        #[derive(Deserialize)]
+        struct Own<'a> {
+            #[serde(borrow, default)]
+            options: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            keep_alive: Option<&'a RawValue>,
+        }
+        let Some(model) = self.model().map(str::to_owned) else {
+            return Ok(());
+        };
+        let raw = self.chat.raw().clone();
+        let own = serde_json::from_slice(&raw).unwrap_or(Own {
+            options: None,
+            keep_alive: None,
+        });
+        let request = Preload {
+            model: &model,
+            options: own.options,
+            keep_alive: own.keep_alive,
+        };
+        self.account.enter(Phase::Loading);
+        let budget = self.settings.timeouts.loading;
+        let mut stop = self.stop_signal();
+        self.sent();
+        let loaded = tokio::select! {
+            biased;
+            cut = stop.wait_for(Option::is_some) => {
+                let how = cut.ok().and_then(|cut| *cut).unwrap_or(Cut::Cancelled);
+                let refusal = Refusal::Interrupted { how };
+                self.account.refuse(&refusal, Ending::Abandoned);
+                return Err(refusal);
+            }
+            loaded = self.link.upstream.preload(request, budget) => loaded,
+        };
+        let (refusal, ending) = match loaded {
+            Ok(()) | Err(PreloadError::NotOllama | PreloadError::Elsewhere) => {
+                if let Some(lease) = self.account.lease() {
+                    lease.alive();
+                    lease.unsent();
+                }
+                self.call.gateway.model_loaded();
+                return Ok(());
+            }
+            Err(PreloadError::Budget(waited)) => (Refusal::Loading { waited }, Ending::Abandoned),
+            Err(PreloadError::Reach(outage)) => {
+                let retry_in = self.next_cooldown();
+                let refusal = Refusal::Unavailable { outage, retry_in };
+                (refusal, ending_without_answer(outage, outage))
+            }
+            Err(PreloadError::Answer(error)) => {
+                let ending = if error.status.is_server_error() {
+                    Ending::Failed(Outage::ServerError)
+                } else {
+                    Ending::Answered
+                };
+                (Refusal::Upstream(*error), ending)
+            }
+        };
+        self.account.refuse(&refusal, ending);
+        Err(refusal)
+    }
+}

@@ -1,0 +1,497 @@
+//! How much one caller may use up, and that others are served meanwhile.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use socket2::{Domain, Socket, Type};
+
+use crate::support::chat;
+use crate::support::client::Client;
+use crate::support::fence::{quiet, settled, untouched};
+use crate::support::flavour::Flavour;
+use crate::support::gateway::{Gateway, Setup};
+use crate::support::held::hold;
+use crate::support::machine::{descriptors, resident_kib};
+use crate::support::refused::{Advice, refused};
+use crate::support::script::{Gate, Script, delta};
+use crate::support::upstream::{How, Upstream};
+use crate::support::wire::chunk;
+use crate::support::{eventually, within};
+
+const MIB: usize = 1024 * 1024;
+
+fn started() -> (Upstream, Gateway) {
+    let upstream = Upstream::plain();
+    let gateway = quiet(&upstream).start();
+    settled(&gateway, &upstream);
+    (upstream, gateway)
+}
+
+/// A chat body of exactly so many bytes.
+fn sized(bytes: usize) -> String {
+    let empty = chat::whole("").to_string().len();
+    chat::whole(&"x".repeat(bytes - empty)).to_string()
+}
+
+/// Asks for the models on a connection of its own; how long it took.
+fn timed(gateway: &Gateway) -> Duration {
+    let began = Instant::now();
+    assert_eq!(gateway.get("/v1/models").status(), 200);
+    began.elapsed()
+}
+
+/// What it takes typically: a busy machine delays single requests by itself.
+fn typical(gateway: &Gateway) -> Duration {
+    let mut times: Vec<Duration> = (0..5).map(|_| timed(gateway)).collect();
+    times.sort_unstable();
+    times[2]
+}
+
+// Slow and silent clients.
+
+#[test]
+fn two_hundred_slow_heads_are_closed_in_time_and_delay_nobody() {
+    let upstream = Upstream::plain();
+    let mut gateway = quiet(&upstream).config("timeouts.header_s = 3").start();
+    settled(&gateway, &upstream);
+    let usual = typical(&gateway);
+    let began = Instant::now();
+    let head = gateway.request("GET", "/v1/models", b"");
+    let mut slow: Vec<Client> = (0..200)
+        .map(|at| match at % 3 {
+            0 => gateway.connect(),
+            1 => gateway.open(b"GET"),
+            _ => gateway.open(&head[..head.len() - 2]),
+        })
+        .collect();
+    // One byte a second from one of them all the while.
+    let mut dripping = gateway.open(b"G");
+    let mut worst = Duration::ZERO;
+    for byte in b"ET " {
+        worst = worst.max(typical(&gateway));
+        std::thread::sleep(Duration::from_millis(700));
+        let _ = dripping.try_send(&[*byte]);
+    }
+    assert!(
+        worst < usual + Duration::from_millis(100),
+        "a normal request took {worst:?}, without them {usual:?}"
+    );
+    for client in &mut slow {
+        client.closed();
+    }
+    dripping.closed();
+    let took = began.elapsed();
+    assert!(
+        took < Duration::from_secs(3 + 5),
+        "all closed after {took:?}"
+    );
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn a_connection_that_never_says_anything_is_closed() {
+    let upstream = Upstream::plain();
+    let mut gateway = quiet(&upstream).config("timeouts.header_s = 1").start();
+    let mut silent = gateway.connect();
+    silent.closed();
+    assert!(silent.raw().is_empty(), "there is nothing to answer");
+    gateway.stands(&upstream);
+}
+
+// Sizes.
+
+#[test]
+fn heads_have_a_size_a_number_of_fields_and_a_length_of_their_target() {
+    let (upstream, mut gateway) = started();
+    let filler = "x".repeat(33 * 1024);
+    let fields: Vec<(String, &str)> = (0..65).map(|at| (format!("x-{at}"), "1")).collect();
+    let fields: Vec<(&str, &str)> = fields
+        .iter()
+        .map(|(name, value)| (name.as_str(), *value))
+        .collect();
+    let long = format!("/v1/models?x={}", "y".repeat(9 * 1024));
+    untouched(&gateway, &upstream, "too much head", || {
+        for (bytes, status) in [
+            (
+                gateway.request_with("GET", "/v1/models", &[("x", &filler)], b""),
+                431,
+            ),
+            (gateway.request_with("GET", "/v1/models", &fields, b""), 431),
+            (gateway.request("GET", &long, b""), 414),
+        ] {
+            let mut client = gateway.connect();
+            let _ = client.try_send(&bytes);
+            refused(&client.finish(), status, "TOO_LARGE", Advice::Never);
+            client.closed();
+        }
+    });
+    let fits = gateway.exchange(&gateway.request_with("GET", "/v1/models", &fields[..62], b""));
+    assert_eq!(fits.status(), 200, "64 fields: {}", fits.text());
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused_before_it_is_read_and_chunks_at_the_limit() {
+    let (upstream, mut gateway) = started();
+    let limit = 64 * MIB;
+    let start = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n",
+        gateway.address()
+    );
+    let before = resident_kib(gateway.pid());
+    untouched(&gateway, &upstream, "too much body", || {
+        let mut client =
+            gateway.open(format!("{start}content-length: {}\r\n\r\n", limit + 1).as_bytes());
+        refused(&client.finish(), 413, "TOO_LARGE", Advice::Never);
+        let mut client =
+            gateway.open(format!("{start}transfer-encoding: chunked\r\n\r\n").as_bytes());
+        let piece = chunk(&vec![b'x'; MIB]);
+        for _ in 0..66 {
+            if client.try_send(&piece).is_err() {
+                break;
+            }
+        }
+        refused(&client.finish(), 413, "TOO_LARGE", Advice::Never);
+    });
+    let grown = resident_kib(gateway.pid()).saturating_sub(before);
+    println!("a body of 66 MB in chunks: {grown} KiB more resident memory");
+    assert!(grown < 2 * 64 * 1024, "under twice the limit: {grown} KiB");
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn compressed_bodies_and_deep_ones_are_refused() {
+    let (upstream, mut gateway) = started();
+    let deep = format!(
+        r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],"x":{}{}}}"#,
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
+    let objects = format!(
+        r#"{{"messages":{}1{}}}"#,
+        r#"{"a":"#.repeat(100_000),
+        "}".repeat(100_000)
+    );
+    untouched(&gateway, &upstream, "bombs", || {
+        for coding in ["gzip", "zstd", "br", "deflate", "identity, gzip", "x"] {
+            let answer = gateway.exchange(&gateway.request_with(
+                "POST",
+                "/v1/chat/completions",
+                &[("content-encoding", coding)],
+                b"\x1f\x8b",
+            ));
+            refused(&answer, 415, "UNSUPPORTED_MEDIA_TYPE", Advice::Never);
+        }
+        for body in [&deep, &objects] {
+            let bytes = gateway.request("POST", "/v1/chat/completions", body.as_bytes());
+            refused(&gateway.exchange(&bytes), 400, "BAD_REQUEST", Advice::Never);
+        }
+    });
+    gateway.stands(&upstream);
+}
+
+// Connections and descriptors.
+
+/// Connects without waiting for it, so that the system's own queue may overflow.
+fn try_connect(address: SocketAddr) -> Option<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).ok()?;
+    socket.set_nonblocking(true).ok()?;
+    let _ = socket.connect(&address.into());
+    Some(socket.into())
+}
+
+#[test]
+fn two_thousand_idle_connections_and_512_descriptors_keep_nobody_out() {
+    let upstream = Upstream::plain();
+    let mut gateway = quiet(&upstream).descriptors(512).start();
+    settled(&gateway, &upstream);
+    let gate = Gate::new();
+    upstream.next_chat(
+        Script::stream()
+            .delta("one")
+            .wait_for(&gate)
+            .delta("two")
+            .ending(),
+    );
+    let mut stream = gateway.open_chat(&chat::streamed("x"));
+    stream.body_until_has("one");
+    let before = resident_kib(gateway.pid());
+    let idle: Vec<TcpStream> = (0..2000)
+        .filter_map(|_| try_connect(gateway.address()))
+        .collect();
+    assert!(idle.len() > 1900, "this test may open {} files", idle.len());
+    let began = Instant::now();
+    assert_eq!(gateway.get("/v1/models").status(), 200, "served meanwhile");
+    let waited = began.elapsed();
+    let held = descriptors(gateway.pid());
+    let grown = resident_kib(gateway.pid()).saturating_sub(before);
+    println!(
+        "2,000 idle connections, 512 descriptors: a normal request took {waited:?}, {held} descriptors, {grown} KiB more resident memory"
+    );
+    assert!(held <= 512, "{held} descriptors");
+    assert!(grown < 64 * 1024, "{grown} KiB");
+    gate.open();
+    let answer = stream.finish();
+    assert!(
+        answer.text().contains("[DONE]"),
+        "the stream went on: {}",
+        answer.text()
+    );
+    drop(idle);
+    let began = Instant::now();
+    assert_eq!(gateway.chat(&chat::whole("x")).status(), 200);
+    let took = began.elapsed();
+    assert!(
+        took < Duration::from_secs(2),
+        "normal service after {took:?}"
+    );
+    assert!(!gateway.said().contains("panicked"));
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn whoever_waits_for_an_answer_never_gives_way() {
+    let upstream = Upstream::plain();
+    let mut gateway = quiet(&upstream)
+        .config("access.max_connections = 4\nqueue.max_waiting = 8")
+        .start();
+    settled(&gateway, &upstream);
+    let held = hold(&gateway, &upstream);
+    let mut waiting: Vec<Client> = (0..2)
+        .map(|at| gateway.open_chat(&chat::whole(&format!("waits {at}"))))
+        .collect();
+    gateway.until_queue(1, 2);
+    let idle: Vec<TcpStream> = (0..50)
+        .filter_map(|_| try_connect(gateway.address()))
+        .collect();
+    assert_eq!(
+        gateway.get("/v1/models").status(),
+        200,
+        "the last place goes round"
+    );
+    gateway.until_queue(1, 2);
+    assert!(held.release().text().contains("[DONE]"));
+    for client in &mut waiting {
+        assert_eq!(client.finish().status(), 200);
+    }
+    drop(idle);
+    gateway.stands(&upstream);
+}
+
+// Bytes.
+
+#[test]
+fn a_full_line_answers_at_once_with_one_coded_refusal() {
+    let (upstream, mut gateway) = started();
+    let held = hold(&gateway, &upstream);
+    let mut waiting = crate::support::held::queue(&gateway, 4);
+    let mut best = Duration::MAX;
+    for _ in 0..5 {
+        let began = Instant::now();
+        let answer = gateway.chat(&chat::whole("one too many"));
+        best = best.min(began.elapsed());
+        refused(&answer, 503, "LLM_OVERLOADED", Advice::Later);
+    }
+    println!("a full line refused within {best:?}");
+    assert!(best < Duration::from_millis(50), "{best:?}");
+    held.release();
+    for client in &mut waiting {
+        assert_eq!(client.finish().status(), 200);
+    }
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn a_line_of_the_largest_bodies_is_capped_by_its_bytes() {
+    let upstream = Upstream::plain();
+    let mut gateway = quiet(&upstream)
+        .config("queue.max_waiting = 16\nqueue.max_bytes = 33554432")
+        .start();
+    settled(&gateway, &upstream);
+    let before = resident_kib(gateway.pid());
+    let held = hold(&gateway, &upstream);
+    let body = sized(10 * MIB);
+    let bytes = gateway.request("POST", "/v1/chat/completions", body.as_bytes());
+    let mut waiting: Vec<Client> = Vec::new();
+    for count in 1..=3 {
+        waiting.push(gateway.open(&bytes));
+        gateway.until_queue(1, count);
+    }
+    for _ in 0..3 {
+        refused(
+            &gateway.exchange(&bytes),
+            503,
+            "LLM_OVERLOADED",
+            Advice::Later,
+        );
+    }
+    let grown = resident_kib(gateway.pid()).saturating_sub(before);
+    println!("3 of 6 bodies of 10 MB wait: {grown} KiB more resident memory");
+    assert!(grown < 128 * 1024, "{grown} KiB");
+    assert_eq!(gateway.get("/v1/models").status(), 200);
+    drop(waiting);
+    held.release();
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn large_uploads_take_turns_and_small_requests_pass_them() {
+    let upstream = Upstream::plain();
+    let mut gateway = quiet(&upstream)
+        .config("access.max_upload_bytes = 16777216\nqueue.max_waiting = 16")
+        .start();
+    settled(&gateway, &upstream);
+    let body = sized(8 * MIB);
+    let bytes = gateway.request("POST", "/v1/chat/completions", body.as_bytes());
+    let before = resident_kib(gateway.pid());
+    // Two stop in the middle and hold all the room there is.
+    let stopped: Vec<Client> = (0..2)
+        .map(|_| gateway.open(&bytes[..bytes.len() - MIB]))
+        .collect();
+    let address = gateway.address();
+    let uploads: Vec<_> = (0..6)
+        .map(|_| {
+            let bytes = bytes.clone();
+            std::thread::spawn(move || {
+                let mut client = Client::connect(address);
+                client.send(&bytes);
+                client.finish_within(Duration::from_secs(40)).status()
+            })
+        })
+        .collect();
+    assert_eq!(
+        gateway.chat(&chat::whole("small")).status(),
+        200,
+        "not behind them"
+    );
+    assert_eq!(upstream.chats().len(), 1, "the large ones are not read yet");
+    drop(stopped);
+    for upload in uploads {
+        assert_eq!(upload.join().unwrap(), 200);
+    }
+    let grown = resident_kib(gateway.pid()).saturating_sub(before);
+    println!("8 uploads of 8 MB with room for 16 MB: {grown} KiB more resident memory");
+    assert!(grown < 96 * 1024, "{grown} KiB");
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn an_upload_that_finds_no_room_is_told_so_in_time() {
+    let upstream = Upstream::plain();
+    let mut gateway = quiet(&upstream)
+        .config("access.max_upload_bytes = 2097152\ntimeouts.body_idle_s = 2")
+        .start();
+    settled(&gateway, &upstream);
+    let body = sized(2 * MIB);
+    let bytes = gateway.request("POST", "/v1/chat/completions", body.as_bytes());
+    let address = gateway.address();
+    let part = bytes[..MIB].to_vec();
+    let slow = std::thread::spawn(move || {
+        let mut client = Client::connect(address);
+        for piece in part.chunks(MIB / 8) {
+            if client.try_send(piece).is_err() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+    std::thread::sleep(Duration::from_millis(700));
+    let mut client = gateway.connect();
+    let _ = client.try_send(&bytes);
+    refused(&client.finish(), 503, "LLM_OVERLOADED", Advice::Later);
+    slow.join().unwrap();
+    gateway.stands(&upstream);
+}
+
+// Readers.
+
+#[test]
+fn a_stuck_reader_is_cut_and_one_that_reads_a_kilobyte_a_second_is_not() {
+    // A third of the limit people have, at four times the rate; `cargo xtask load` has the rest.
+    let upstream = Upstream::plain();
+    let mut gateway = quiet(&upstream)
+        .config("timeouts.write_idle_s = 20")
+        .start();
+    settled(&gateway, &upstream);
+    let flood = || {
+        Script::stream().drip(
+            &chunk(delta(&"w".repeat(200)).as_bytes()),
+            Duration::ZERO,
+            60_000,
+        )
+    };
+    upstream.next_chat(flood().ending());
+    // The system's own receive buffer, as any client has it.
+    let mut slow = gateway.open_chat(&chat::streamed("slow"));
+    let began = Instant::now();
+    let mut read = 0;
+    while began.elapsed() < Duration::from_secs(45) {
+        read += slow.read_some(4 * 1024);
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let ended = upstream.chats()[0].ended;
+    assert!(ended.is_none(), "it moves, {read} bytes so far: {ended:?}");
+    drop(slow);
+    upstream.until_ended(0);
+    upstream.next_chat(flood().hang());
+    let mut stuck = gateway.open_chat(&chat::streamed("stuck"));
+    stuck.head();
+    let (how, _) = within(Duration::from_secs(60), "the stuck reader is cut", || {
+        upstream.look(|state| state.chats().get(1).and_then(|seen| seen.ended))
+    });
+    assert!(matches!(how, How::PeerFin | How::PeerRst), "{how:?}");
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn whatever_is_cut_short_frees_its_place() {
+    // It says when it is free, so that nobody waits for a settling time.
+    let upstream = Upstream::start(Flavour::LlamaCpp { window: 8192 });
+    let mut gateway = quiet(&upstream).start();
+    for at in 0..200_u64 {
+        upstream.next_chat(Script::stream().delta("one").hang());
+        let mut client = gateway.open_chat(&chat::streamed(&format!("{at}")));
+        if at % 3 != 0 {
+            client.body_until_has("one");
+        }
+        if at % 2 == 0 {
+            client.rst();
+        } else {
+            client.fin();
+        }
+        upstream.as_usual("POST", "/v1/chat/completions");
+    }
+    eventually("all are gone", || {
+        let queue = gateway.status()["queue"].clone();
+        (queue["running"] == json!(0) && queue["waiting"] == json!(0)).then_some(())
+    });
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn descriptors_return_to_where_they_were() {
+    let (upstream, mut gateway) = started();
+    gateway.chat(&chat::whole("warm"));
+    let before = descriptors(gateway.pid());
+    for _ in 0..100 {
+        let _ = gateway.open(b"GET /v1/models HT");
+        let _ = gateway.open(&gateway.request("GET", "/nothing", b""));
+        gateway.chat(&chat::whole("x"));
+    }
+    eventually("nothing is left open", || {
+        (descriptors(gateway.pid()) <= before + 2).then_some(())
+    });
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn a_low_limit_of_open_files_is_raised_or_lived_with() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).descriptors(100).start();
+    let clients: Vec<Client> = (0..30).map(|_| gateway.connect()).collect();
+    assert_eq!(gateway.chat(&chat::whole("x")).status(), 200);
+    assert!(descriptors(gateway.pid()) <= 100);
+    drop(clients);
+    gateway.stands(&upstream);
+}

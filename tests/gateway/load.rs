@@ -1,0 +1,195 @@
+//! The longer measurements of `cargo xtask load`: floods at their full size, with the limits that
+//! people have. `cargo xtask test` has a short sample of each in `limits`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::support::chat;
+use crate::support::client::Client;
+use crate::support::fence::{quiet, settled};
+use crate::support::gateway::Gateway;
+use crate::support::held::hold;
+use crate::support::machine::{descriptors, peak_kib, resident_kib};
+use crate::support::script::{Script, delta};
+use crate::support::upstream::Upstream;
+use crate::support::wire::chunk;
+
+const LARGEST: usize = 64 * 1024 * 1024;
+
+fn started(config: &str) -> (Upstream, Gateway) {
+    let upstream = Upstream::plain();
+    let gateway = quiet(&upstream)
+        .config(config)
+        .config("log.level = \"info\"")
+        .start();
+    settled(&gateway, &upstream);
+    (upstream, gateway)
+}
+
+/// Asks for the models all the while; the longest that took.
+fn worst_while(gateway: &Gateway, busy: impl Fn() -> bool) -> (usize, Duration) {
+    let (mut count, mut worst) = (0, Duration::ZERO);
+    while busy() {
+        let began = Instant::now();
+        assert_eq!(gateway.get("/v1/models").status(), 200);
+        worst = worst.max(began.elapsed());
+        count += 1;
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    (count, worst)
+}
+
+fn say(gateway: &Gateway, what: &str, before: u64, served: (usize, Duration)) {
+    println!(
+        "{what}: {} normal requests meanwhile, the slowest {:?}; {} descriptors; resident {} KiB before, {} KiB now, {} KiB at most",
+        served.0,
+        served.1,
+        descriptors(gateway.pid()),
+        before,
+        resident_kib(gateway.pid()),
+        peak_kib(gateway.pid()),
+    );
+}
+
+/// A request with a body of the largest size.
+fn largest(gateway: &Gateway) -> Arc<Vec<u8>> {
+    let empty = chat::whole("").to_string().len();
+    let body = chat::whole(&"x".repeat(LARGEST - empty)).to_string();
+    assert_eq!(body.len(), LARGEST);
+    Arc::new(gateway.request("POST", "/v1/chat/completions", body.as_bytes()))
+}
+
+#[test]
+#[ignore = "long; run by `cargo xtask load`"]
+fn two_thousand_idle_connections() {
+    let (upstream, mut gateway) = started("");
+    let before = resident_kib(gateway.pid());
+    let idle: Vec<_> = (0..2000)
+        .filter_map(|_| {
+            std::net::TcpStream::connect_timeout(&gateway.address(), Duration::from_secs(5)).ok()
+        })
+        .collect();
+    let began = Instant::now();
+    let served = worst_while(&gateway, || began.elapsed() < Duration::from_secs(15));
+    say(
+        &gateway,
+        &format!("{} idle connections", idle.len()),
+        before,
+        served,
+    );
+    drop(idle);
+    gateway.stands(&upstream);
+}
+
+#[test]
+#[ignore = "long; run by `cargo xtask load`"]
+fn two_hundred_slow_heads() {
+    let (upstream, mut gateway) = started("");
+    let before = resident_kib(gateway.pid());
+    let slow: Vec<Client> = (0..200)
+        .map(|_| gateway.open(b"POST /v1/chat/comp"))
+        .collect();
+    let began = Instant::now();
+    let served = worst_while(&gateway, || began.elapsed() < Duration::from_secs(9));
+    say(&gateway, "200 slow heads", before, served);
+    for mut client in slow {
+        client.closed();
+    }
+    let took = began.elapsed();
+    println!("200 slow heads: the last was closed after {took:?}");
+    assert!(took < Duration::from_secs(12));
+    gateway.stands(&upstream);
+}
+
+#[test]
+#[ignore = "long; run by `cargo xtask load`"]
+fn sixteen_uploads_of_the_largest_size() {
+    let (upstream, mut gateway) = started("queue.max_waiting = 16");
+    let before = resident_kib(gateway.pid());
+    let bytes = largest(&gateway);
+    let address = gateway.address();
+    let uploads: Vec<_> = (0..16)
+        .map(|_| {
+            let bytes = Arc::clone(&bytes);
+            std::thread::spawn(move || {
+                let mut client = Client::connect(address);
+                match client.try_send(&bytes) {
+                    Ok(()) => client.finish_within(Duration::from_secs(300)).status(),
+                    Err(_) => client.finish().status(),
+                }
+            })
+        })
+        .collect();
+    let served = worst_while(&gateway, || {
+        uploads.iter().any(|upload| !upload.is_finished())
+    });
+    let statuses: Vec<u16> = uploads
+        .into_iter()
+        .map(|upload| upload.join().unwrap())
+        .collect();
+    say(
+        &gateway,
+        &format!("16 uploads of 64 MiB ({statuses:?})"),
+        before,
+        served,
+    );
+    assert!(statuses.iter().all(|status| matches!(status, 200 | 503)));
+    assert!(peak_kib(gateway.pid()) < 1024 * 1024, "bounded");
+    gateway.stands(&upstream);
+}
+
+#[test]
+#[ignore = "long; run by `cargo xtask load`"]
+fn a_full_line_of_the_largest_size() {
+    let (upstream, mut gateway) = started("");
+    let before = resident_kib(gateway.pid());
+    let held = hold(&gateway, &upstream);
+    let bytes = largest(&gateway);
+    let mut waiting = Vec::new();
+    for count in 1..=4 {
+        waiting.push(gateway.open(&bytes));
+        gateway.until_queue(1, count);
+    }
+    let began = Instant::now();
+    let served = worst_while(&gateway, || began.elapsed() < Duration::from_secs(5));
+    say(&gateway, "a line of four bodies of 64 MiB", before, served);
+    assert!(peak_kib(gateway.pid()) < 768 * 1024, "bounded");
+    drop(waiting);
+    held.release();
+    gateway.stands(&upstream);
+}
+
+#[test]
+#[ignore = "long; run by `cargo xtask load`"]
+fn a_kilobyte_a_second_for_four_minutes() {
+    let (upstream, mut gateway) = started("");
+    upstream.next_chat(
+        Script::stream()
+            .drip(
+                &chunk(delta(&"w".repeat(200)).as_bytes()),
+                Duration::ZERO,
+                60_000,
+            )
+            .ending(),
+    );
+    let mut slow = gateway.open_chat(&chat::streamed("slow"));
+    let began = Instant::now();
+    let mut read = 0;
+    while began.elapsed() < Duration::from_secs(240) {
+        read += slow.read_some(1024);
+        if upstream.chats()[0].ended.is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    println!("recorded so far: {}", gateway.status()["recent"]);
+    let ended = upstream.chats()[0].ended;
+    println!(
+        "1 kB/s for {:?}: {read} bytes, ended: {ended:?}",
+        began.elapsed()
+    );
+    assert!(ended.is_none(), "it moves");
+    drop(slow);
+    upstream.until_ended(0);
+    gateway.stands(&upstream);
+}

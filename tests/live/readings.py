@@ -1,0 +1,155 @@
+"""What reading memory costs: CPU, wake-ups and open files of the gateway, idle and busy.
+
+Busy is one stream that is open all the time and says a word every five seconds, so that the
+gateway has next to nothing to do but its readings. What it costs with the shortest interval is
+set beside what it costs with the longest: the difference, per reading, is the readings' own.
+"""
+
+import argparse
+import http.client
+import http.server
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+
+
+class Upstream(http.server.BaseHTTPRequestHandler):
+    """A server that answers very slowly."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        body = b'{"object":"list","data":[{"id":"m","object":"model"}]}'
+        found = self.path == "/v1/models"
+        self.send_response(200 if found else 404)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        word = json.dumps({"choices": [{"index": 0, "delta": {"content": "w"}}]})
+        event = f"data: {word}\n\n".encode()
+        try:
+            while True:
+                self.wfile.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
+                time.sleep(5)
+        except OSError:
+            self.close_connection = True
+
+
+class Gateway:
+    def __init__(self, oneslotd, port, interval_ms):
+        self.home = tempfile.TemporaryDirectory()
+        config = f"{self.home.name}/oneslot.toml"
+        with open(config, "w", encoding="ascii") as file:
+            file.write(f'upstream.base_url = "http://127.0.0.1:{port}"\n')
+            file.write(f"pressure.interval_ms = {interval_ms}\n")
+        self.child = subprocess.Popen(
+            [oneslotd, "serve", "--listen", "127.0.0.1:0", "--config", config]
+            + ["--state", f"{self.home.name}/state"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        line = self.child.stdout.readline().decode()
+        self.address = urllib.parse.urlparse(line.split()[2]).netloc
+
+    def used(self):
+        """CPU in nanoseconds, and how often it was woken, over the threads that live."""
+        # The whole process's clock: threads that ended are in it.
+        cpu = time.clock_gettime_ns((~self.child.pid << 3) | 2)
+        woken = 0
+        tasks = f"/proc/{self.child.pid}/task"
+        for task in os.listdir(tasks):
+            try:
+                with open(f"{tasks}/{task}/status", encoding="ascii") as file:
+                    for line in file:
+                        if line.startswith("voluntary_ctxt_switches"):
+                            woken += int(line.split()[1])
+            except FileNotFoundError:
+                pass
+        return cpu, woken
+
+    def files(self):
+        return len(os.listdir(f"/proc/{self.child.pid}/fd"))
+
+    def measure(self, seconds):
+        before, began = self.used(), time.monotonic()
+        time.sleep(seconds)
+        after, took = self.used(), time.monotonic() - began
+        return {
+            "cpu_percent": round((after[0] - before[0]) / 1e7 / took, 4),
+            "wakeups_per_s": round((after[1] - before[1]) / took, 3),
+            "files": self.files(),
+        }
+
+    def end(self):
+        self.child.terminate()
+        self.child.wait()
+
+
+def busy(oneslotd, port, interval_ms, seconds):
+    gateway = Gateway(oneslotd, port, interval_ms)
+    connection = http.client.HTTPConnection(gateway.address)
+    body = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}]})
+    connection.request(
+        "POST", "/v1/chat/completions", body, {"content-type": "application/json"}
+    )
+    answer = connection.getresponse()
+    answer.read1(10)
+    time.sleep(3)
+    seen = gateway.measure(seconds)
+    connection.close()
+    gateway.end()
+    return seen
+
+
+def idle(oneslotd, port, seconds):
+    gateway = Gateway(oneslotd, port, 2000)
+    connection = http.client.HTTPConnection(gateway.address)
+    connection.request("GET", "/oneslot/status")
+    connection.getresponse().read()
+    connection.close()
+    time.sleep(12)
+    seen = gateway.measure(seconds)
+    gateway.end()
+    return seen
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--oneslotd", required=True)
+    parser.add_argument("--seconds", type=int, default=40)
+    wish = parser.parse_args()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+    port = server.server_address[1]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    rows = {
+        "idle": idle(wish.oneslotd, port, wish.seconds),
+        "busy, every 2 s": busy(wish.oneslotd, port, 2000, wish.seconds),
+        "busy, every 60 s": busy(wish.oneslotd, port, 60_000, wish.seconds),
+        "busy, every 250 ms": busy(wish.oneslotd, port, 250, wish.seconds),
+    }
+    fast, slow = rows["busy, every 250 ms"], rows["busy, every 60 s"]
+    reading_us = (fast["cpu_percent"] - slow["cpu_percent"]) / 100 / 4 * 1e6
+    rows["a reading"] = {"microseconds": round(reading_us), "percent_at_2_s": round(reading_us / 2e4, 4)}
+    for name, row in rows.items():
+        print(f"{name:20} {json.dumps(row)}")
+    print(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
