@@ -71,8 +71,8 @@ export interface Item {
   stream: boolean;
   tokens: number | null;
   tokens_per_s: number | null;
-  /** The plan of a request in the slot; absent from gateways that do not tell it. */
-  plan?: ItemPlan | null;
+  /** What was decided for it at its turn; `null` before, and for what is relayed as it is. */
+  plan: ItemPlan | null;
 }
 
 /** What was decided for a request when it got its turn. Named as in its record. */

@@ -239,7 +239,7 @@ const answering = (): Item =>
       prompt_after: 2240,
       dropped: 0,
       asked: 4096,
-      granted: 4096,
+      granted: null,
       grant_reason: null,
     },
   });
