@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { type AST, parse } from "svelte/compiler";
 import { describe, expect, it } from "vitest";
 
+import { FakeSettings } from "../../src/host/fake/settings";
 import { heard, isKey, type Key, languages, table, type Text, word } from "../../src/words/words";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
@@ -138,6 +139,9 @@ describe("what the gateway says", () => {
       expect(isKey(`section.${name === undefined ? "top" : section}`), path).toBe(true);
     }
     const known = members.map(([, path]) => path);
+    const fake = new FakeSettings([]).page().members;
+    expect(fake.map((member) => member.path)).toEqual(known);
+    expect(fake.map((member) => member.reason)).toEqual(members.map(([, , reason]) => reason));
     const named = Object.keys(table).filter((key) => key.startsWith("member."));
     expect(named.filter((key) => !known.includes(key.slice(7)))).toEqual([]);
   });
