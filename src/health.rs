@@ -152,6 +152,17 @@ impl Health {
         self.state = State::Down { outage, until };
     }
 
+    /// down => down: what was seen is known better now. Says whether there was anything to
+    /// explain.
+    pub fn explained(&mut self, outage: Outage) -> bool {
+        let State::Down { until, .. } = self.state else {
+            return false;
+        };
+        self.state = State::Down { outage, until };
+        self.last_error = Some(outage);
+        true
+    }
+
     /// The cooldown that a failure now would start.
     pub fn next_cooldown(&self, pressure: Level, backoff: Backoff) -> Duration {
         cooldown(

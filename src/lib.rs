@@ -8,6 +8,9 @@
 
 // The shared words.
 pub mod clock;
+pub mod power;
+#[cfg(target_os = "linux")]
+pub mod kernel;
 pub mod config;
 mod fault;
 pub mod refusal;

@@ -153,12 +153,25 @@ pub static MEMBERS: &[Member] = members! {
         "RAM available under which pressure is critical, as a share.";
     "pressure.ram_critical_mib", Kind::Whole(0, TIB >> 20), Mebibytes, pressure.ram_critical,
         "RAM available under which pressure is critical, as an amount. Nothing is sent to the model server.";
+    "pressure.stall_percent", Kind::Whole(0, 100), Percent, pressure.stall_percent,
+        "Share of the last ten seconds in which every program waited for memory, over which the level that RAM means is one higher (Linux). Swap in use is no pressure; swapping is, and it is seen here. 100 ignores it.";
+    "pressure.vram_elevated_mib", Kind::Whole(0, TIB >> 20), Mebibytes, pressure.vram_elevated,
+        "Free memory of the model's graphics card under which pressure is elevated. An amount and no share, since what an answer needs does not grow with the card.";
+    "pressure.vram_high_mib", Kind::Whole(0, TIB >> 20), Mebibytes, pressure.vram_high,
+        "The same for high. A card alone never makes pressure critical: servers fill it on purpose.";
+    "pressure.vram_fall_mib", Kind::Whole(0, TIB >> 20), Mebibytes, pressure.vram_fall,
+        "Both count only if other programs took this much of the card since the model was loaded: a card that its model fills is as it should be.";
     "pressure.rise_readings", Kind::Whole(1, 100), Readings, pressure.rise_readings,
         "Agreeing readings it takes to rise a level. A single odd reading changes nothing.";
     "pressure.fall_quiet_s", Kind::Whole(0, 3600), Seconds, pressure.fall_quiet,
         "Quiet time it takes to fall a level, so that the plan does not flutter.";
     "pressure.critical_holds_s", Kind::Whole(0, DAY_S), Seconds, pressure.critical_holds,
         "Critical that has not grown worse for this long counts as high: a machine that is always full still serves, shortly.";
+
+    "power.slow_on_battery", Kind::Bool, None, power.slow_on_battery,
+        "Whether memory is read, and an idle server probed, three times as seldom on battery. Off, since both cost next to nothing and shortness is seen later.";
+    "power.keep_awake", Kind::Bool, None, power.keep_awake,
+        "Whether the machine is kept from falling asleep by itself while a request is in flight and it is not on battery (Linux with logind). Off: when a machine sleeps is for its owner to say.";
 
     "relay.commit_after_s", Kind::Whole(0, 3600), Seconds, relay.commit_after,
         "A stream without a byte for this long after it arrived gets its 200 and is kept alive. It costs the status of a later failure, which is then said in the stream; clients that give up on a silent line are the commoner harm. 0 never does, as in strict.";

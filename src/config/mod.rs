@@ -27,8 +27,8 @@ pub use fault::{Fault, Notice, Place};
 pub use load::{Flag, LoadError, Loaded, Origin, Sources};
 pub use members::{MEMBERS, Member, Unit};
 pub use settings::{
-    Access, Context, Counting, Degrade, Health, Key, Level, Log, Preset, Pressure, Queue, Relay,
-    Secret, Settings, Timeouts, Trim, Upstream, Window,
+    Access, Context, Counting, Degrade, Health, Key, Level, Log, Power, Preset, Pressure, Queue,
+    Relay, Secret, Settings, Timeouts, Trim, Upstream, Window,
 };
 pub use value::{Kind, Value};
 pub use watch::{Watch, WatchError};

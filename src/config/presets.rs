@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::base_url::BaseUrl;
 use super::settings::{
-    Access, Context, Counting, Degrade, Health, Level, Log, Preset, Pressure, Queue, Relay,
+    Access, Context, Counting, Degrade, Health, Level, Log, Power, Preset, Pressure, Queue, Relay,
     Settings, Timeouts, Trim, Upstream, Window,
 };
 use crate::refusal::FullStatus;
@@ -78,9 +78,17 @@ impl Settings {
                 ram_high: 1536 * MIB,
                 ram_critical_percent: 4,
                 ram_critical: 600 * MIB,
+                stall_percent: 10,
+                vram_elevated: 700 * MIB,
+                vram_high: 400 * MIB,
+                vram_fall: 256 * MIB,
                 rise_readings: 2,
                 fall_quiet: Duration::from_secs(30),
                 critical_holds: Duration::from_secs(60),
+            },
+            power: Power {
+                slow_on_battery: false,
+                keep_awake: false,
             },
             relay: Relay {
                 commit_after: Some(Duration::from_secs(10)),

@@ -32,6 +32,8 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// When memory counts as short.
     pub pressure: Pressure,
+    /// Battery and sleep.
+    pub power: Power,
     /// How an answer is passed on.
     pub relay: Relay,
     /// Who may call, and how much.
@@ -194,12 +196,29 @@ pub struct Pressure {
     pub ram_critical_percent: u8,
     /// Bytes of RAM available under which pressure is critical.
     pub ram_critical: u64,
+    /// Percent of the time lost to waiting for memory over which RAM's level is one higher.
+    pub stall_percent: u8,
+    /// Free bytes of the model's graphics card under which pressure is elevated.
+    pub vram_elevated: u64,
+    /// Free bytes of the model's graphics card under which pressure is high.
+    pub vram_high: u64,
+    /// Bytes others must have taken since the model was loaded for the two above to count.
+    pub vram_fall: u64,
     /// Agreeing readings it takes to rise a level.
     pub rise_readings: u32,
     /// Quiet time it takes to fall a level.
     pub fall_quiet: Duration,
     /// Critical that has not grown worse for this long counts as high.
     pub critical_holds: Duration,
+}
+
+/// Battery and sleep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Power {
+    /// Whether readings and idle probes come more seldom on battery.
+    pub slow_on_battery: bool,
+    /// Whether the machine is kept from falling asleep while a request is in flight.
+    pub keep_awake: bool,
 }
 
 /// How an answer is passed on.

@@ -57,6 +57,8 @@ pub enum Cause {
     Waiting,
     /// Memory is short.
     Pressure,
+    /// This chat would need more memory than is left, by what earlier ones took.
+    Forecast,
 }
 
 /// Whether the line counts towards a request's rung.
@@ -140,6 +142,22 @@ pub fn plan(waiting: usize, pressure: Level, exempt: QueueExempt, ladder: Ladder
         Some(Cause::Pressure)
     };
     Plan { rung, cause }
+}
+
+impl Plan {
+    /// The same, or the level's rung if that is a lower one: a forecast shortens, no more.
+    pub fn lowered_to(self, level: Level) -> Self {
+        let rung = match level {
+            Level::Normal => Rung::Full,
+            Level::Elevated => Rung::Shorter,
+            Level::High | Level::Critical => Rung::Short,
+        };
+        if rung <= self.rung {
+            return self;
+        }
+        let cause = Some(Cause::Forecast);
+        Self { rung, cause }
+    }
 }
 
 /// The rung alone, as [`plan`] finds it.

@@ -55,6 +55,8 @@ pub enum Reason {
     Waiting,
     /// Memory is short.
     Pressure,
+    /// It would become short by this chat.
+    Forecast,
     /// The window has no more room.
     Window,
     /// The preset's own ceiling, with nobody waiting.
@@ -212,6 +214,7 @@ impl Terms {
             _ if !by_ceiling => Reason::Window,
             Some(Cause::Waiting) => Reason::Waiting,
             Some(Cause::Pressure) => Reason::Pressure,
+            Some(Cause::Forecast) => Reason::Forecast,
             None => Reason::Preset,
         }
     }
@@ -238,6 +241,7 @@ impl Reason {
         match self {
             Self::Waiting => "waiting",
             Self::Pressure => "pressure",
+            Self::Forecast => "forecast",
             Self::Window => "window",
             Self::Preset => "preset",
         }

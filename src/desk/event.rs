@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::pause::{Pause, Running};
 use crate::pressure::Level;
 use crate::queue::{Delivery, RequestId};
-use crate::refusal::{Cut, Outage, Refusal};
+use crate::refusal::{Cut, Death, Outage, Refusal};
 
 use super::{Rules, Watched};
 
@@ -73,6 +73,10 @@ pub enum Event {
         /// The reading and number behind it.
         cause: Option<String>,
     },
+    /// The upstream's process ended.
+    ProcessGone(Death),
+    /// The machine slept and is awake again.
+    Woke,
     /// A person paused inference.
     Paused {
         /// Until when.

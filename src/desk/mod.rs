@@ -111,6 +111,8 @@ const USUAL_SERVICE: Duration = Duration::from_secs(10);
 const SERVICE_TIMES: usize = 15;
 /// After this long memory is worth asking about again.
 const PRESSURE_RETRY: Duration = Duration::from_secs(10);
+/// From waking up to the first idle probe: a server that has just been thawed is slow.
+const WAKE_GRACE: Duration = Duration::from_secs(2);
 /// No abort settles longer, whatever the upstream's busy signal says.
 pub const SETTLE_CEILING: Duration = Duration::from_secs(10);
 
@@ -153,6 +155,8 @@ impl Desk {
                 self.pressure = level;
                 self.pressure_cause = cause;
             }
+            Event::ProcessGone(death) => self.process_gone(death, now),
+            Event::Woke => self.woke(now),
             Event::Paused { pause, running } => self.paused(pause, running, &mut out),
             Event::Resumed => {
                 if self.pause.take().is_some() {

@@ -95,7 +95,7 @@ impl Owner {
 
     /// The gateway's clock.
     pub fn clock(&self) -> Clock {
-        self.shared.clock
+        self.shared.clock.clone()
     }
 
     /// A number that grows whenever something may look different.
@@ -179,6 +179,8 @@ impl Owner {
 
     pub(super) fn apply(&self, event: Event) {
         let now = self.shared.clock.now();
+        // After a sleep every timer is late by as much.
+        let late = matches!(event, Event::Woke);
         let mut table = self.lock();
         let actions = table.desk.apply(event, now);
         let next = table.desk.next_wake(now);
@@ -191,7 +193,7 @@ impl Owner {
             self.act(&mut table, action);
         }
         drop(table);
-        if earlier {
+        if earlier || late {
             self.shared.wake.notify_one();
         }
         self.touch();

@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::health::State;
 use crate::pause::{Pause, Running};
 use crate::queue::{Delivery, RequestId, Ticket};
-use crate::refusal::{Cut, Outage, Part, Refusal};
+use crate::refusal::{Cut, Death, Outage, Part, Refusal};
 use crate::slot::Occupant;
 
 use super::{
     Action, Arrival, Closing, Desk, Ending, LOADING_INTERVAL, Now, Probe, ProbeReport,
-    SERVICE_TIMES, SETTLE_CEILING,
+    SERVICE_TIMES, SETTLE_CEILING, WAKE_GRACE,
 };
 
 impl Desk {
@@ -204,6 +204,21 @@ impl Desk {
                 }
                 self.return_checking_to_line();
             }
+        }
+    }
+
+    /// The end of the process explains the failure that is known, or is looked into at once.
+    pub(super) fn process_gone(&mut self, death: Death, now: Now) {
+        if !self.health.explained(Outage::ProcessGone { death }) {
+            self.next_probe = Some(now.at);
+        }
+    }
+
+    /// However many timers ran out meanwhile, the first idle probe gives the machine a moment.
+    pub(super) fn woke(&mut self, now: Now) {
+        let earliest = now.at + WAKE_GRACE;
+        if let Some(due) = self.next_probe {
+            self.next_probe = Some(due.max(earliest));
         }
     }
 

@@ -174,6 +174,9 @@ impl Account {
         if let Some(usage) = observed.usage {
             open.prompt_tokens = usage.prompt_tokens;
             open.completion_tokens = usage.completion_tokens;
+            let answer = usage.completion_tokens.unwrap_or(0);
+            self.gateway
+                .note_tokens(usage.prompt_tokens.unwrap_or(0).saturating_add(answer));
             if let (Some((counted, certainty)), Some(reported)) =
                 (self.expected, usage.prompt_tokens)
                 && window::cut_silently(counted, 0, certainty, reported)

@@ -30,7 +30,7 @@ use super::{Account, Answer, Call, Told, ms};
 
 /// The way from the grant to the answer.
 pub(super) struct Dispatch {
-    call: Call,
+    pub(super) call: Call,
     pub(super) chat: Chat,
     pub(super) account: Account,
     counts: Counts,
@@ -206,7 +206,7 @@ impl Dispatch {
         };
         let first = match patience.wait(first).await {
             Ok(Ok(first)) => first,
-            Ok(Err(outage)) => return self.broke(outage),
+            Ok(Err(outage)) => return self.broke(outage).await,
             Err(Ended::Cut(how)) => {
                 return Try::Refused(Refusal::Interrupted { how }, Ending::Abandoned);
             }
@@ -216,6 +216,9 @@ impl Dispatch {
             }
             Err(Ended::Over(refusal)) => return Try::Refused(refusal, Ending::TimedOut),
         };
+        if matches!(self.load, Load::UnderWay) {
+            self.call.gateway.model_loaded();
+        }
         self.load = Load::NotSeen;
         match first {
             First::Refused {

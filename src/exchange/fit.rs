@@ -42,7 +42,7 @@ impl Conditions {
         kind: Option<Kind>,
         grant: Grant,
     ) -> Self {
-        let plan = plan_for(gateway, settings, chat, grant);
+        let plan = plan_for(gateway, settings, chat, window, grant);
         let none_asked = match kind {
             Some(Kind::Ollama) => NoneAsked::RunsOn,
             Some(Kind::LlamaCpp | Kind::LmStudio | Kind::Plain) | None => NoneAsked::EndsAtWindow,
@@ -205,7 +205,13 @@ pub(super) fn refusal_of(overflow: Overflow) -> Refusal {
     }
 }
 
-fn plan_for(gateway: &Gateway, settings: &Settings, chat: &Chat, grant: Grant) -> Plan {
+fn plan_for(
+    gateway: &Gateway,
+    settings: &Settings,
+    chat: &Chat,
+    window: Option<u64>,
+    grant: Grant,
+) -> Plan {
     let ladder = if settings.degrade.ladder {
         Ladder::On
     } else {
@@ -222,7 +228,20 @@ fn plan_for(gateway: &Gateway, settings: &Settings, chat: &Chat, grant: Grant) -
             degrade::exempt(chat, reasoning)
         }
     };
-    degrade::plan(grant.waiting, grant.pressure, exempt, ladder)
+    let plan = degrade::plan(grant.waiting, grant.pressure, exempt, ladder);
+    match gateway.forecast(tokens_of(chat, window)) {
+        Some(forecast) if ladder == Ladder::On => plan.lowered_to(forecast.level),
+        Some(_) | None => plan,
+    }
+}
+
+/// Tokens the chat may come to, prompt and answer, roughly: for a forecast only. An answer
+/// without a limit may fill the window.
+fn tokens_of(chat: &Chat, window: Option<u64>) -> u64 {
+    let prompt = chat.raw().len() as u64 / 3;
+    let answer = chat.asked().or(window).unwrap_or(0);
+    let both = prompt.saturating_add(answer);
+    window.map_or(both, |window| both.min(window))
 }
 
 fn preset_of(settings: &Settings) -> degrade::Preset {

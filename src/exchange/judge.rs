@@ -147,7 +147,8 @@ impl Dispatch {
     }
 
     /// The connection was not made, or ended before the answer it owed.
-    pub(super) fn broke(&self, outage: Outage) -> Try {
+    pub(super) async fn broke(&self, outage: Outage) -> Try {
+        let outage = self.call.gateway.explain(outage).await;
         let retry_in = self.next_cooldown();
         let refusal = Refusal::Unavailable { outage, retry_in };
         Try::Refused(refusal, ending_without_answer(outage))

@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::desk::{Effect, Event, ProbeReport, SETTLE_CEILING};
 use crate::health::State;
-use crate::pressure::Level;
+#[cfg(target_os = "linux")]
+use crate::pressure::{StallReader, stall};
 use crate::queue::RequestId;
 use crate::refusal::Outage;
 use crate::upstream::{Access, Kind, Probe, process};
@@ -54,6 +55,7 @@ pub(super) async fn carry_out(gateway: Arc<Gateway>, mut effects: mpsc::Unbounde
 
 async fn probe(gateway: Arc<Gateway>) {
     gateway.read_memory();
+    gateway.see_power();
     let before = gateway.link();
     let report = match &before {
         None => search(&gateway).await,
@@ -66,6 +68,9 @@ async fn probe(gateway: Arc<Gateway>) {
     // desk has asked for a new probe already.
     let Some(report) = report else { return };
     gateway.owner.feed(Event::Probed(report));
+    if matches!(report, ProbeReport::Alive { .. } | ProbeReport::Loading) {
+        gateway.server_is_back();
+    }
     // Also after a failure that left the process standing, so that it is not taken for a new one.
     if let Some(link) = gateway.link()
         && !matches!(
@@ -107,30 +112,8 @@ async fn look(gateway: &Arc<Gateway>, link: &Link) -> ProbeReport {
         Probe::Failed(outage) => {
             link.forget_window();
             link.sender.forget_idle();
-            ProbeReport::Failed(explain(gateway, outage).await)
+            ProbeReport::Failed(gateway.explain(outage).await)
         }
-    }
-}
-
-/// A refused or broken connection of a process that was there says more than "refused".
-async fn explain(gateway: &Arc<Gateway>, outage: Outage) -> Outage {
-    match outage {
-        Outage::Refused | Outage::Reset if gateway.process_vanished().await => {
-            Outage::ProcessGone {
-                memory_short: gateway.pressure_level() >= Level::High,
-            }
-        }
-        Outage::NoneFound
-        | Outage::Refused
-        | Outage::ConnectTimeout
-        | Outage::Reset
-        | Outage::ProbeTimeout
-        | Outage::ProbeFailed
-        | Outage::WrongBaseUrl
-        | Outage::Garbled
-        | Outage::ProcessGone { .. }
-        | Outage::Silent
-        | Outage::ServerError => outage,
     }
 }
 
@@ -178,9 +161,36 @@ pub(super) async fn watch_memory(gateway: Arc<Gateway>) {
             }
             continue;
         }
-        gateway.read_memory();
-        sleep(gateway.settings().pressure.interval).await;
+        gateway.look_around().await;
+        let interval = gateway.reading_interval();
+        // The last look is at what is left when everybody is gone.
+        let idle = async { while !gateway.is_idle() && changes.changed().await.is_ok() {} };
+        let _ = tokio::time::timeout(interval, idle).await;
+        if gateway.is_idle() {
+            gateway.look_around().await;
+            gateway.leave_cards();
+        }
     }
+}
+
+/// Hears from the kernel when programs begin to wait for memory; without it the number is read
+/// with the others while somebody runs or waits.
+#[cfg(target_os = "linux")]
+pub(super) async fn hear_stalls(gateway: Arc<Gateway>) {
+    let word = match crate::kernel::stalls(stall::TRIGGER) {
+        Ok(word) => word,
+        Err(error) => {
+            tracing::debug!(%error, "the kernel does not tell of stalls; they are looked at");
+            return;
+        }
+    };
+    gateway.readings.stalls(StallReader::rely_on_word);
+    while word.heard().await.is_ok() {
+        let at = gateway.owner.clock().at();
+        gateway.readings.stalls(|stalls| stalls.heard(at));
+        gateway.read_memory();
+    }
+    gateway.readings.stalls(StallReader::look_again);
 }
 
 /// Ends a cooldown early when a new process listens on the upstream's port.

@@ -27,6 +27,7 @@ use crate::refusal::Refusal;
 use crate::relay::{ResponseBody, boxed, full};
 use crate::upstream::UnloadError;
 
+use super::readings::Freed;
 use super::service::Passed;
 use super::{Gateway, Watcher, body};
 
@@ -119,7 +120,7 @@ async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<Respon
     let mut shown = serde_json::to_value(gateway.snapshot()).unwrap_or_default();
     if let Some(unloaded) = unloaded {
         shown["unloaded"] = match unloaded {
-            Ok(models) => serde_json::json!({ "models": models }),
+            Ok((models, freed)) => serde_json::json!({ "models": models, "freed": freed }),
             Err(error) => serde_json::json!({ "error": error.to_string() }),
         };
     }
@@ -177,9 +178,9 @@ async fn unload(gateway: &Arc<Gateway>, id: RequestId) -> Result<Response<Respon
     let unloaded = free(gateway).await;
     lease.finish(Ending::Unsent);
     match unloaded {
-        Ok(models) => Ok(json(
+        Ok((models, freed)) => Ok(json(
             StatusCode::OK,
-            &serde_json::json!({ "unloaded": models }),
+            &serde_json::json!({ "unloaded": models, "freed": freed }),
         )),
         Err(error) => Err(Refusal::BadRequest {
             message: error.to_string(),
@@ -188,11 +189,25 @@ async fn unload(gateway: &Arc<Gateway>, id: RequestId) -> Result<Response<Respon
     }
 }
 
-async fn free(gateway: &Arc<Gateway>) -> Result<Vec<String>, UnloadError> {
+async fn free(gateway: &Arc<Gateway>) -> Result<(Vec<String>, Freed), UnloadError> {
     let link = gateway.link().ok_or(UnloadError::List)?;
+    let before = gateway.held().await;
     let unloaded = link.upstream.unload(None).await;
     link.forget_window();
-    unloaded
+    let models = unloaded?;
+    let freed = if models.is_empty() {
+        Freed::default()
+    } else {
+        gateway.freed_since(before).await
+    };
+    gateway.leave_cards();
+    tracing::info!(
+        models = models.len(),
+        ram = freed.ram,
+        vram = freed.vram,
+        "unloaded"
+    );
+    Ok((models, freed))
 }
 
 /// An event stream of snapshots: one at once, then one per change, coalesced.

@@ -9,10 +9,12 @@ mod body;
 mod control;
 mod doors;
 pub mod link;
+mod process;
 mod readings;
 mod refused;
 mod reload;
 mod service;
+mod sleep;
 mod start;
 mod status;
 
@@ -37,6 +39,7 @@ use crate::upstream::{PORTS, discover};
 use beside::Reads;
 use doors::Doors;
 use link::Link;
+use process::Watched as WatchedProcess;
 use readings::Readings;
 use refused::Refused;
 
@@ -59,6 +62,8 @@ pub struct Gateway {
     link: RwLock<Option<Arc<Link>>>,
     generation: AtomicU64,
     readings: Readings,
+    watched: WatchedProcess,
+    battery: sleep::Battery,
     reasoning: Mutex<HashSet<String>>,
     notices: Mutex<Vec<Notice>>,
     doors: Doors,
@@ -215,6 +220,17 @@ impl Gateway {
             .look(|desk, _, _| matches!(desk.health().state(), State::Down { .. }))
     }
 
+    /// Between two readings of memory while somebody runs or waits.
+    fn reading_interval(&self) -> Duration {
+        self.pace().of(self.settings().pressure.interval)
+    }
+
+    /// A request is with the upstream.
+    #[cfg(target_os = "linux")]
+    fn is_answering(&self) -> bool {
+        self.owner.look(|desk, _, _| desk.slots().running() > 0)
+    }
+
     /// Nobody runs, waits or settles.
     fn is_idle(&self) -> bool {
         self.owner
@@ -292,7 +308,7 @@ impl Drop for Watcher {
 }
 
 /// The desk's rules, from the settings.
-fn rules(settings: &Settings) -> Rules {
+fn rules(settings: &Settings, pace: sleep::Pace) -> Rules {
     Rules {
         slots: settings.upstream.slots.max(1),
         max_waiting: settings.queue.max_waiting,
@@ -301,7 +317,7 @@ fn rules(settings: &Settings) -> Rules {
         max_wait_whole: settings.queue.max_wait_whole,
         full_status: settings.queue.full_status,
         fresh: settings.health.fresh,
-        idle_interval: settings.health.idle_interval,
+        idle_interval: pace.of(settings.health.idle_interval),
         backoff: Backoff {
             base: settings.health.cooldown,
             max: settings.health.cooldown_max,

@@ -61,7 +61,9 @@ async fn reload(gateway: &Arc<Gateway>) {
         .settings
         .write()
         .unwrap_or_else(PoisonError::into_inner) = Arc::clone(&settings);
-    gateway.owner.feed(Event::Rules(Box::new(rules(&settings))));
+    gateway
+        .owner
+        .feed(Event::Rules(Box::new(rules(&settings, gateway.pace()))));
     if settings.log.level != before.settings.log.level
         && let Some(log) = &gateway.log
         && let Err(error) = log.relevel(settings.log.level.name())
@@ -80,6 +82,7 @@ async fn reload(gateway: &Arc<Gateway>) {
             Err(error) => tracing::error!(%error, "cannot link to the configured upstream"),
         }
     }
+    gateway.see_power();
     tracing::info!("the configuration was reloaded");
 }
 

@@ -29,7 +29,8 @@ use super::doors::{Doors, listen};
 use super::link::LinkError;
 use super::readings::Readings;
 use super::refused::Refused;
-use super::{Gateway, background, reload, rules};
+use super::sleep::{self, Battery, Pace};
+use super::{Gateway, WatchedProcess, background, process as life, reload, rules};
 
 /// What a gateway is made of.
 pub struct Options {
@@ -146,7 +147,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         None
     });
     let settings = Arc::new(loaded.settings.clone());
-    let (owner, effects) = Owner::new(rules(&settings), pause, Clock::start());
+    let (owner, effects) = Owner::new(rules(&settings, Pace::Usual), pause, Clock::start());
     let recorder = if settings.log.record {
         Recorder::in_directory(state.path())
     } else {
@@ -159,6 +160,8 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         refused: Refused::default(),
         room: Room::of(settings.access.max_upload_bytes),
         readings: Readings::new(&settings.pressure),
+        watched: WatchedProcess::new(),
+        battery: Battery::default(),
         loaded: RwLock::new(Arc::new(loaded)),
         settings: RwLock::new(Arc::clone(&settings)),
         link: RwLock::new(None),
@@ -189,7 +192,13 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     beside.spawn(background::carry_out(Arc::clone(&gateway), effects));
     beside.spawn(background::watch_memory(Arc::clone(&gateway)));
     beside.spawn(background::watch_process(Arc::clone(&gateway)));
+    beside.spawn(life::watch_life(Arc::clone(&gateway)));
+    #[cfg(target_os = "linux")]
+    beside.spawn(background::hear_stalls(Arc::clone(&gateway)));
     beside.spawn(reload::watch(Arc::clone(&gateway)));
+    beside.spawn(sleep::watch(Arc::clone(&gateway)));
+    #[cfg(target_os = "linux")]
+    beside.spawn(sleep::keep_awake(Arc::clone(&gateway)));
     let ticking = gateway.owner.clone();
     beside.spawn(async move { ticking.run().await });
     Ok(Running {

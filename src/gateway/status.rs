@@ -57,6 +57,7 @@ impl Gateway {
                 kind: identity.as_ref().map(|identity| identity.kind.to_string()),
                 model: identity.and_then(|identity| identity.models.into_iter().next()),
                 process: self.shown_process(),
+                last_death: self.shown_death(),
                 wants_key: self.owner.look(|desk, _, _| desk.health().wants_key()),
             };
             shown.window = window(
@@ -89,6 +90,7 @@ impl Gateway {
                 ceiling: degrade::ceiling(plan.rung, preset, size),
                 reason: plan.cause.map(|why| match why {
                     Cause::Waiting => "waiting".to_owned(),
+                    Cause::Forecast => "forecast".to_owned(),
                     Cause::Pressure => cause.unwrap_or("pressure").to_owned(),
                 }),
             }

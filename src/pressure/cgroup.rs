@@ -1,5 +1,5 @@
 //! What Linux lets a group of processes have: the memory limits from one's own control group up
-//! to the root, versions 1 and 2.
+//! to the root, versions 1 and 2; and how often the kernel killed for memory in them.
 //!
 //! Parsing is apart from reading and knows no files. Swap is never looked at. Which of several
 //! limits matters is for the judge to say: a tight small group and a tight machine can both.
@@ -155,6 +155,29 @@ impl Default for Groups {
 }
 
 impl Groups {
+    /// The groups of another process; none once it is gone.
+    pub fn of(pid: u32) -> Self {
+        Self::new(
+            format!("/proc/{pid}/cgroup").into(),
+            "/sys/fs/cgroup".into(),
+        )
+    }
+
+    /// Processes that the kernel killed for memory in the process's own group, so far; `None`
+    /// where that is not counted. Read it while the process lives: a dead one has no group.
+    pub fn kills(&self) -> Option<(PathBuf, u64)> {
+        let text = std::fs::read_to_string(&self.own).ok()?;
+        let (version, path) = own_group(&text)?;
+        let (root, file) = match version {
+            Version::One => (self.mount.join("memory"), "memory.oom_control"),
+            Version::Two => (self.mount.clone(), "memory.events"),
+        };
+        let folder = folders(&root, path).into_iter().next()?;
+        let file = folder.join(file);
+        let count = kills_in(&file)?;
+        Some((file, count))
+    }
+
     /// Groups as named by the file `own`, in the group file system mounted at `mount`.
     pub fn new(own: PathBuf, mount: PathBuf) -> Self {
         Self { own, mount }
@@ -180,6 +203,14 @@ impl Groups {
             .filter_map(|folder| read_group(folder, version, host).transpose())
             .collect()
     }
+}
+
+/// `oom_kill 3` in a file of events, or in the kernel's own `/proc/vmstat`.
+pub fn kills_in(file: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))
+        .and_then(|count| count.trim().parse().ok())
 }
 
 fn is_limit(limit: u64, host: Reading) -> bool {

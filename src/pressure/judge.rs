@@ -1,12 +1,13 @@
-//! From readings to a level: two agreeing readings to rise, a quiet period to fall.
+//! From samples to a level: two agreeing samples to rise, a quiet period to fall.
 //!
-//! Pure: when a reading was taken is an argument. What is not known never raises a level, and a
-//! machine that has been full for a while without getting fuller is served again, shortly.
+//! Pure: when a sample was taken is an argument. What is not known never raises a level, and a
+//! machine that has been full for a while without getting fuller is served again, shortly. What
+//! one sample alone means is said in [`super::sample`].
 
-use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::sample::{Look, Sample};
 use super::{GIB, Level, MIB, Reading};
 
 /// A drop in the available part that counts as growing worse, in millionths of the total: 1 %.
@@ -30,6 +31,16 @@ pub struct Thresholds {
     pub high: Threshold,
     /// From here on nothing is dispatched.
     pub critical: Threshold,
+    /// Time lost to waiting for memory, in hundredths of a percent, over which the level that
+    /// RAM means is one higher.
+    pub stalled: u32,
+    /// Free memory of the model's graphics card, in bytes, under which it is elevated.
+    pub vram_elevated: u64,
+    /// The same for high; a card alone never means critical.
+    pub vram_high: u64,
+    /// Both only if that much, in bytes, went to others since the model was loaded: a card that
+    /// its model fills is as it should be.
+    pub vram_fall: u64,
     /// Readings in a row that must agree before a level rises; 0 means 1.
     pub rise_readings: u32,
     /// From the last reading at a level until the level falls.
@@ -45,7 +56,7 @@ pub struct Verdict {
     pub level: Level,
     /// The reading that caused the level, in words with its numbers; none while normal.
     pub cause: Option<String>,
-    /// The reading just judged; none if it could not be true.
+    /// The RAM just judged; none if it could not be true.
     pub ram: Option<Reading>,
 }
 
@@ -55,19 +66,19 @@ pub struct Judge {
     thresholds: Thresholds,
     /// The level before standing still at critical is allowed for.
     level: Level,
-    /// The last readings in a row, oldest first: as many as must agree.
-    latest: VecDeque<Reading>,
-    /// For each level the last reading that was at least as bad.
+    /// The last looks in a row, oldest first: as many as must agree.
+    latest: VecDeque<Look>,
+    /// For each level the last look that was at least as bad.
     seen: [Option<Seen>; Level::ALL.len()],
     /// How bad it got since it was critical; ends below high, so that memory which hovers
     /// around the threshold is one trouble and not many.
     trouble: Option<Trouble>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Seen {
     at: Duration,
-    reading: Reading,
+    look: Look,
 }
 
 #[derive(Debug)]
@@ -85,18 +96,28 @@ impl Judge {
             thresholds,
             level: Level::Normal,
             latest: VecDeque::new(),
-            seen: [None; Level::ALL.len()],
+            seen: [const { None }; Level::ALL.len()],
             trouble: None,
         }
     }
 
-    /// Judges memory as it was read at `now`, a time that does not run backwards. Of several
-    /// readings taken together, of the machine and of groups with a limit, the worst counts;
-    /// none, or none that can be true, means unknown.
+    /// Judges RAM alone, as it was read at `now`; see [`Self::judge`].
     pub fn read(&mut self, readings: impl IntoIterator<Item = Reading>, now: Duration) -> Verdict {
-        let ram = self.thresholds.worst(readings);
-        match ram {
-            Some(reading) => self.note(reading, now),
+        let sample = Sample {
+            ram: readings.into_iter().collect(),
+            ..Sample::default()
+        };
+        self.judge(sample, now)
+    }
+
+    /// Judges memory as it was sampled at `now`, a time that does not run backwards. Of several
+    /// readings of RAM taken together, of the machine and of groups with a limit, the worst
+    /// counts; none, or none that can be true, means unknown.
+    pub fn judge(&mut self, sample: Sample, now: Duration) -> Verdict {
+        let look = self.thresholds.look(sample);
+        let ram = look.as_ref().and_then(|look| look.ram);
+        match look {
+            Some(look) => self.note(look, now),
             // An unknown reading agrees with nothing.
             None => self.latest.clear(),
         }
@@ -109,13 +130,13 @@ impl Judge {
         }
     }
 
-    fn note(&mut self, reading: Reading, now: Duration) {
-        let level = self.thresholds.level(&reading);
-        for at_least in Level::ALL.into_iter().filter(|&it| it <= level) {
-            self.seen[at_least as usize] = Some(Seen { at: now, reading });
+    fn note(&mut self, look: Look, now: Duration) {
+        for at_least in Level::ALL.into_iter().filter(|&it| it <= look.level) {
+            let look = look.clone();
+            self.seen[at_least as usize] = Some(Seen { at: now, look });
         }
         let needed = usize::try_from(self.thresholds.rise_readings.max(1)).unwrap_or(usize::MAX);
-        self.latest.push_back(reading);
+        self.latest.push_back(look);
         if self.latest.len() > needed {
             self.latest.pop_front();
         }
@@ -127,9 +148,9 @@ impl Judge {
     /// Goes up to the mildest of the latest readings, on which all of them agree. Growing worse
     /// within critical is a rise too.
     fn rise(&mut self, now: Duration) {
-        let levels = self.latest.iter().map(|it| self.thresholds.level(it));
+        let levels = self.latest.iter().map(|look| look.level);
         self.level = self.level.max(levels.min().unwrap_or_default());
-        let share = self.latest.iter().map(Reading::share).max();
+        let share = self.latest.iter().map(Look::share).max();
         let share = share.unwrap_or(u32::MAX);
         let is_worse = match &self.trouble {
             Some(trouble) => share.saturating_add(WORSE) < trouble.worst,
@@ -147,7 +168,9 @@ impl Judge {
     fn fall(&mut self, now: Duration) {
         let quiet = self.thresholds.fall_quiet;
         let recent = Level::ALL.into_iter().rev().find(|&level| {
-            self.seen[level as usize].is_some_and(|seen| now.saturating_sub(seen.at) < quiet)
+            self.seen[level as usize]
+                .as_ref()
+                .is_some_and(|seen| now.saturating_sub(seen.at) < quiet)
         });
         self.level = self.level.min(recent.unwrap_or_default());
         if self.level < Level::High {
@@ -169,13 +192,13 @@ impl Judge {
         if shown == Level::Normal {
             return None;
         }
-        let seen = self.seen[self.level as usize]?;
+        let seen = self.seen[self.level as usize].as_ref()?;
         let standstill = if shown < self.level {
             ", no worse for a while"
         } else {
             ""
         };
-        Some(format!("RAM available {}{standstill}", seen.reading))
+        Some(format!("{}{standstill}", seen.look.cause))
     }
 }
 
@@ -192,14 +215,6 @@ impl Thresholds {
             Level::Normal
         }
     }
-
-    /// The reading with the worst level; among those, the one with the smallest part available.
-    fn worst(&self, readings: impl IntoIterator<Item = Reading>) -> Option<Reading> {
-        readings
-            .into_iter()
-            .filter(Reading::is_plausible)
-            .min_by_key(|reading| (Reverse(self.level(reading)), reading.share()))
-    }
 }
 
 /// Chosen, not measured.
@@ -210,6 +225,10 @@ impl Default for Thresholds {
             elevated: under(15, 3 * GIB),
             high: under(8, 3 * GIB / 2),
             critical: under(4, 600 * MIB),
+            stalled: 1000,
+            vram_elevated: 700 * MIB,
+            vram_high: 400 * MIB,
+            vram_fall: 256 * MIB,
             rise_readings: 2,
             fall_quiet: Duration::from_secs(30),
             critical_holds: Duration::from_secs(60),

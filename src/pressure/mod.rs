@@ -1,14 +1,19 @@
-//! How short memory is: readings of RAM in, one of four levels out.
+//! How short memory is: readings in, one of four levels out.
 //!
-//! `judge` turns readings into a level and is pure: no clock, no I/O. `ram` takes the readings,
-//! `cgroup` adds the limits a Linux machine sets for a group of processes. What a level means for
-//! a request is decided in `degrade` and by the desk, not here.
+//! `sample` and `judge` turn readings into a level and are pure: no clock, no I/O. `ram` reads
+//! main memory, `cgroup` the limits a Linux machine sets for a group of processes, `stall` the
+//! time lost to waiting for memory, `vram` graphics cards; `forecast` says whether one more chat
+//! fits. What a level means for a request is decided in `degrade` and by the desk, not here.
 
 use std::fmt;
 
 pub mod cgroup;
+mod sample;
 mod judge;
 mod ram;
+pub mod stall;
+pub mod vram;
+pub mod forecast;
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -17,8 +22,11 @@ mod cgroup_tests;
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
 
+pub use forecast::{Forecast, TokenCost};
 pub use judge::{Judge, Threshold, Thresholds, Verdict};
-pub use ram::RamReader;
+pub use ram::{RamReader, Swap};
+pub use sample::{Sample, Shortage, Stall};
+pub use stall::StallReader;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -91,7 +99,8 @@ impl fmt::Display for Reading {
 }
 
 /// Bytes as a person reads them, rounded down: whole MiB, from 1 GiB on GiB with one decimal.
-struct Size(u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size(pub u64);
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

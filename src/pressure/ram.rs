@@ -1,7 +1,8 @@
-//! Reads RAM: the machine's, and on Linux that of every group with a limit around this process.
+//! Reads RAM: the machine's, and on Linux that of every group with a limit around this process
+//! or around the model's.
 //!
 //! Reads on the caller's thread and keeps no time of its own. A reading costs a few small files;
-//! swap is not asked for, since on Windows that alone can take seconds.
+//! on Windows swap is not asked for, since that alone can take seconds.
 
 use std::error::Error;
 
@@ -15,7 +16,18 @@ use super::cgroup::Groups;
 pub struct RamReader {
     system: Option<System>,
     groups: Option<Groups>,
+    /// The groups of the model's process, which may have a limit that this one does not.
+    model: Option<(u32, Groups)>,
     complaint: Complaint,
+}
+
+/// Swap, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Swap {
+    /// All there is; 0 where there is none.
+    pub total: u64,
+    /// What is in use.
+    pub used: u64,
 }
 
 /// Whether the log has heard of a failure: every two seconds the same line helps nobody.
@@ -45,8 +57,25 @@ impl RamReader {
         Self {
             system,
             groups,
+            model: None,
             complaint,
         }
+    }
+
+    /// Reads the limits around this process as well from now on; `None` for none.
+    pub fn follow(&mut self, pid: Option<u32>) {
+        if self.model.as_ref().map(|(pid, _)| *pid) == pid || !cfg!(target_os = "linux") {
+            return;
+        }
+        self.model = pid.map(|pid| (pid, Groups::of(pid)));
+    }
+
+    /// Swap as it was at the last [`Self::read`]; `None` where it was not asked for or the
+    /// numbers cannot be true.
+    pub fn swap(&self) -> Option<Swap> {
+        let system = self.system.as_ref().filter(|_| !cfg!(windows))?;
+        let (total, used) = (system.total_swap(), system.used_swap());
+        (used <= total).then_some(Swap { total, used })
     }
 
     /// RAM now: first the machine, then the groups from this process's own outwards. Empty if
@@ -77,7 +106,11 @@ impl RamReader {
                 available: 0,
             };
         };
-        system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
+        let mut wanted = MemoryRefreshKind::nothing().with_ram();
+        if !cfg!(windows) {
+            wanted = wanted.with_swap();
+        }
+        system.refresh_memory_specifics(wanted);
         Reading {
             total: system.total_memory(),
             available: system.available_memory(),
@@ -85,17 +118,21 @@ impl RamReader {
     }
 
     fn read_groups(&mut self, machine: Reading) -> Vec<Reading> {
-        let groups = match &self.groups {
-            Some(groups) => groups.read(machine),
-            None => Vec::new(),
-        };
+        let all = self
+            .groups
+            .iter()
+            .chain(self.model.iter().map(|(_, groups)| groups));
+        let groups: Vec<_> = all.flat_map(|groups| groups.read(machine)).collect();
         let mut readings = Vec::new();
         for group in groups {
             match group {
                 Ok(group) => readings.extend(group.reading(machine)),
                 Err(error) => self.complain(|| {
                     let error: &dyn Error = &error;
-                    tracing::warn!(error, "a memory limit of this process is not known");
+                    tracing::warn!(
+                        error,
+                        "a memory limit around this process or the model's is not known"
+                    );
                 }),
             }
         }

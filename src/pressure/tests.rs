@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{GIB, Judge, Level, MIB, Reading, Thresholds, Verdict};
+use super::{GIB, Judge, Level, MIB, Reading, Sample, Stall, Thresholds, Verdict};
 
 use Level::{Critical, Elevated, High, Normal};
 
@@ -346,5 +346,64 @@ proptest! {
         for _ in 0..100 {
             prop_assert_eq!(watch.mib(available), expected);
         }
+    }
+}
+
+/// Stalls of 12.34 % with this much RAM.
+fn stalled(available: u64) -> Sample {
+    Sample {
+        ram: vec![mib(available)],
+        stall: Some(Stall(1234)),
+        vram: None,
+    }
+}
+
+#[test]
+fn waiting_for_memory_raises_the_level_of_ram_by_one_and_swap_in_use_does_not() {
+    for (available, expected) in [
+        (9000, Elevated),
+        (2000, High),
+        (1000, Critical),
+        (400, Critical),
+    ] {
+        let mut judge = Judge::new(Thresholds::default());
+        judge.judge(stalled(available), Duration::ZERO);
+        let verdict = judge.judge(stalled(available), Duration::from_secs(2));
+        assert_eq!(verdict.level, expected, "{available} MiB");
+        let cause = verdict.cause.unwrap();
+        assert!(
+            cause.ends_with(", 12.34 % of the time lost waiting for memory"),
+            "{cause}"
+        );
+    }
+    let mut judge = Judge::new(Thresholds::default());
+    for second in 0..10 {
+        let quiet = Sample {
+            stall: Some(Stall(1000)),
+            ..stalled(9000)
+        };
+        let verdict = judge.judge(quiet, Duration::from_secs(second));
+        assert_eq!(verdict.level, Normal, "10 % is not over 10 %");
+    }
+}
+
+#[test]
+fn a_stall_alone_is_known_where_ram_is_not() {
+    let mut judge = Judge::new(Thresholds::default());
+    let alone = || Sample {
+        stall: Some(Stall(5000)),
+        ..Sample::default()
+    };
+    judge.judge(alone(), Duration::ZERO);
+    let verdict = judge.judge(alone(), Duration::from_secs(2));
+    assert_eq!((verdict.level, verdict.ram), (Elevated, None));
+    let mut judge = Judge::new(Thresholds::default());
+    for second in 0..10 {
+        let impossible = Sample {
+            stall: Some(Stall(u32::MAX)),
+            ..Sample::default()
+        };
+        let verdict = judge.judge(impossible, Duration::from_secs(second));
+        assert_eq!(verdict.level, Normal, "no part of a time is that large");
     }
 }

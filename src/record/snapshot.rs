@@ -91,6 +91,8 @@ pub struct Upstream {
     pub process: Option<Process>,
     /// It answers 401 or 403 to a probe: a key is missing or wrong.
     pub wants_key: bool,
+    /// The last end of its process that was seen in this run.
+    pub last_death: Option<Death>,
 }
 
 /// A process.
@@ -101,8 +103,54 @@ pub struct Process {
     pub pid: u32,
     /// Its name.
     pub name: String,
+    /// Bytes of memory it holds, with the processes below it.
+    pub resident: Option<u64>,
+    /// Its program's file.
+    pub executable: Option<String>,
+    /// When it was started, in Unix milliseconds.
+    pub started_ms: Option<u64>,
+    /// Processes below it: a server's runner or engine.
+    pub children: Vec<Child>,
+    /// It belongs to this other user (its number), and was told by its name.
+    pub guessed_of_user: Option<u32>,
+}
+
+/// A process below the server's.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Child {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
     /// Bytes of memory it holds.
     pub resident: Option<u64>,
+}
+
+/// How the model server's process ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Death {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// `exited`, `killed`, `out_of_memory`, `likely_out_of_memory` or `unknown`.
+    pub how: String,
+    /// The status it exited with, or the signal that killed it.
+    pub status: Option<u8>,
+    /// Whether memory was short at that moment.
+    pub memory_short: bool,
+    /// Bytes it held when last seen.
+    pub resident: Option<u64>,
+    /// Bytes of RAM that were available when last read before.
+    pub available: Option<u64>,
+    /// From its start to its end.
+    pub lived_ms: Option<u64>,
+    /// When its end was seen, in Unix milliseconds.
+    pub at_ms: u64,
+    /// The same in words.
+    pub text: String,
 }
 
 /// The slot and the line.
@@ -214,7 +262,7 @@ pub enum HealthState {
 }
 
 /// Memory.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pressure {
     /// The level.
@@ -223,6 +271,10 @@ pub struct Pressure {
     pub cause: Option<String>,
     /// Main memory.
     pub ram: Ram,
+    /// Swap. In use it is no pressure.
+    pub swap: Swap,
+    /// Percent of the last ten seconds in which every program waited for memory.
+    pub stalled: Option<f64>,
     /// Each graphics card that tells.
     pub vram: Vec<Vram>,
 }
@@ -252,6 +304,16 @@ pub struct Ram {
     pub available: Option<u64>,
 }
 
+/// Swap in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Swap {
+    /// All there is.
+    pub total: Option<u64>,
+    /// What is in use.
+    pub used: Option<u64>,
+}
+
 /// A graphics card's memory in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -262,6 +324,12 @@ pub struct Vram {
     pub total: Option<u64>,
     /// What is free.
     pub free: Option<u64>,
+    /// What the model's processes hold of it.
+    pub model: Option<u64>,
+    /// It borrows the machine's memory, and is judged by that.
+    pub shared: bool,
+    /// When it was read, in Unix milliseconds: cards are left alone while nothing runs.
+    pub read_ms: u64,
 }
 
 /// The degradation ladder.

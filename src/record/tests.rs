@@ -367,8 +367,10 @@ fn busy() -> Snapshot {
                 pid: 1,
                 name: "llama-server".to_owned(),
                 resident: Some(1),
+                ..Process::default()
             }),
             wants_key: false,
+            last_death: None,
         },
         queue: Queue {
             running: 1,
@@ -423,13 +425,13 @@ fn the_status_has_every_promised_member() {
     let value = serde_json::to_value(busy()).unwrap();
     for path in [
         "seq version state upstream/base_url upstream/kind upstream/model upstream/process/pid",
-        "upstream/process/name upstream/process/resident queue/running queue/waiting",
+        "upstream/process/name upstream/process/resident upstream/last_death queue/running queue/waiting",
         "queue/max_waiting queue/items/0/id queue/items/0/app queue/items/0/position",
         "queue/items/0/phase queue/items/0/age_ms queue/items/0/model queue/items/0/stream",
         "health/state health/consecutive_failures health/last_error health/cooldown_ms",
         "latency/wait/p50 latency/wait/p95 latency/first_token/p50 latency/first_token/p95",
         "latency/total/p50 latency/total/p95 pressure/level pressure/cause pressure/ram/total",
-        "pressure/ram/available pressure/vram plan/rung plan/ceiling plan/reason window/size",
+        "pressure/ram/available pressure/swap/total pressure/stalled pressure/vram plan/rung plan/ceiling plan/reason window/size",
         "window/source window/counting pause refused_origins recent/0/id recent/0/app",
         "recent/0/outcome recent/0/code recent/0/wait_ms recent/0/first_token_ms",
         "recent/0/total_ms recent/0/budget recent/0/prompt_before recent/0/prompt_after",

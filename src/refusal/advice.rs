@@ -309,12 +309,7 @@ impl fmt::Display for Outage {
                 "Nothing answers /v1/models at upstream.base_url, so that address is wrong"
             }
             Self::Garbled => "What answers at upstream.base_url does not speak HTTP properly",
-            Self::ProcessGone { memory_short: true } => {
-                "The model server's process is gone, and memory was short at that moment"
-            }
-            Self::ProcessGone {
-                memory_short: false,
-            } => "The model server's process is gone",
+            Self::ProcessGone { death } => return death.fmt(f),
             Self::Silent => {
                 "The model server went silent during a request and is given time to recover"
             }

@@ -9,6 +9,7 @@
 
 mod advice;
 mod body;
+mod death;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
@@ -19,6 +20,7 @@ use http::StatusCode;
 
 pub use advice::{Fault, Retry, Severity};
 pub use body::{Dialect, in_stream_event, retry_after_seconds};
+pub use death::{Death, HowEnded, MemoryThen};
 
 /// Why a request was not answered, with everything its message needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,8 +180,8 @@ pub enum Outage {
     Garbled,
     /// The upstream's process vanished.
     ProcessGone {
-        /// Whether memory was short at that moment.
-        memory_short: bool,
+        /// How, and how memory was at that moment.
+        death: Death,
     },
     /// A dispatched request got no answer in time.
     Silent,

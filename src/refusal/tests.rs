@@ -17,9 +17,23 @@ const OUTAGES: [Outage; 12] = [
     Outage::ProbeFailed,
     Outage::WrongBaseUrl,
     Outage::Garbled,
-    Outage::ProcessGone { memory_short: true },
     Outage::ProcessGone {
-        memory_short: false,
+        death: Death {
+            how: HowEnded::OutOfMemory,
+            memory: MemoryThen::Short,
+            resident: Some(1 << 30),
+            available: Some(1 << 20),
+            lived: Some(Duration::from_secs(90)),
+        },
+    },
+    Outage::ProcessGone {
+        death: Death {
+            how: HowEnded::Unknown,
+            memory: MemoryThen::NotShort,
+            resident: None,
+            available: None,
+            lived: None,
+        },
     },
     Outage::Silent,
     Outage::ServerError,

@@ -32,10 +32,12 @@ mod live;
 #[cfg(target_os = "linux")]
 mod load;
 mod memory;
+mod memory_live;
 mod pages;
 mod panics;
 mod pause;
 mod refusals;
+mod sleep;
 mod slot;
 mod soak;
 mod stream;

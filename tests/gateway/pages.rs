@@ -75,19 +75,6 @@ fn no_cors(head: &Head) {
     }
 }
 
-/// Refused so, as JSON in the words of its dialect.
-fn said(answer: &Response, status: u16, code: &str) {
-    let shown = format!("{:?} {}", answer.head, answer.text());
-    assert_eq!(answer.status(), status, "{shown}");
-    assert_eq!(answer.code(), Some(code), "{shown}");
-    assert_eq!(
-        answer.head.get("content-type"),
-        Some("application/json"),
-        "{shown}"
-    );
-    assert!(!answer.json()["error"].is_null(), "{shown}");
-}
-
 /// What the configuration holds of `sk-gateway-key`.
 fn hash() -> String {
     let digest = Sha256::digest(b"sk-gateway-key");

@@ -25,11 +25,11 @@ fn started(upstream: &Upstream) -> (Gateway, PathBuf) {
     (gateway, file)
 }
 
-fn panic_at(file: &PathBuf, stage: &str) {
+fn panic_at(file: &std::path::Path, stage: &str) {
     std::fs::write(file, format!("{stage}\n{WORDS}")).unwrap();
 }
 
-fn used_up(file: &PathBuf) {
+fn used_up(file: &std::path::Path) {
     eventually("the panic happened", || (!file.exists()).then_some(()));
 }
 

@@ -2,7 +2,8 @@
 
 use http::{Method, StatusCode};
 use jiff::ZonedDateTime;
-use serde_json::json;
+use oneslot::pressure::Size;
+use serde_json::{Value, json};
 
 use crate::args::{Pause, Place};
 use crate::{Failure, client, out, until};
@@ -19,7 +20,7 @@ pub(crate) fn pause(place: &Place, pause: &Pause) -> Result<(), Failure> {
         "stop": pause.stop,
         "unload": pause.unload,
     });
-    client::send(
+    let answer = client::send(
         &place.running()?,
         Method::POST,
         "/oneslot/pause",
@@ -29,7 +30,37 @@ pub(crate) fn pause(place: &Place, pause: &Pause) -> Result<(), Failure> {
         Some(until) => format!("paused until {}", until.words(&now)),
         None => "paused until you resume (`oneslotd resume`)".to_owned(),
     });
+    let unloaded = &answer["unloaded"];
+    if let Some(error) = unloaded["error"].as_str() {
+        out::say(&format!("nothing was unloaded: {error}"));
+    } else if unloaded.is_object() {
+        out::say(&gone(&unloaded["models"], &unloaded["freed"]));
+    }
     Ok(())
+}
+
+/// What was unloaded and what that gave back.
+fn gone(models: &Value, freed: &Value) -> String {
+    let names: Vec<&str> = models.as_array().map_or_else(Vec::new, |models| {
+        models.iter().filter_map(Value::as_str).collect()
+    });
+    if names.is_empty() {
+        return "nothing was loaded".to_owned();
+    }
+    let part = |name: &str, word: &str| {
+        let bytes = freed[name].as_u64().filter(|bytes| *bytes > 0)?;
+        Some(format!("{} of {word}", Size(bytes)))
+    };
+    let parts: Vec<String> = [part("ram", "RAM"), part("vram", "VRAM")]
+        .into_iter()
+        .flatten()
+        .collect();
+    let names = names.join(", ");
+    if parts.is_empty() {
+        format!("unloaded {names}; no reading shows how much that freed")
+    } else {
+        format!("unloaded {names}, which freed {}", parts.join(" and "))
+    }
 }
 
 /// `resume`.
@@ -61,8 +92,8 @@ pub(crate) fn cancel(place: &Place, id: &str) -> Result<(), Failure> {
 
 /// `unload`.
 pub(crate) fn unload(place: &Place) -> Result<(), Failure> {
-    client::send(&place.running()?, Method::POST, "/oneslot/unload", None)?;
-    out::say("unloaded");
+    let answer = client::send(&place.running()?, Method::POST, "/oneslot/unload", None)?;
+    out::say(&gone(&answer["unloaded"], &answer["freed"]));
     Ok(())
 }
 

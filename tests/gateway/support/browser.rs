@@ -1,6 +1,5 @@
 //! A real browser without a window, and a small web server for the pages it opens.
 
-use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

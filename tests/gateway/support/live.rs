@@ -3,7 +3,7 @@
 //! `cargo xtask test` brings them and says where they are. They run one at a time: the model
 //! starves beside anything that computes.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, mpsc};
@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::client::Client;
 use super::gateway::signal;
+use super::group::Group;
 use super::within;
 
 /// How long a real model may take for anything on a busy machine.
@@ -42,6 +43,16 @@ pub(crate) fn in_tests(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(path)
+}
+
+/// The Python that the model server and its companions run in.
+pub(crate) fn python() -> String {
+    given("ONESLOT_TEST_PYTHON")
+}
+
+/// The small chat model's file.
+pub(crate) fn model_file() -> String {
+    given("ONESLOT_TEST_MODEL")
 }
 
 /// Which official client speaks.
@@ -211,12 +222,36 @@ impl RealModel {
             .and_then(|listener| listener.local_addr())
             .expect("a loopback port is free")
             .port();
-        let child = spawn(port, window);
+        let child = spawn(port, window, None);
         Self {
             child,
             port,
             window,
         }
+    }
+
+    /// The same in a group of processes, as the first that the kernel kills there.
+    pub(crate) fn start_in(group: &Group, window: u32) -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("a loopback port is free")
+            .port();
+        let child = spawn(port, window, Some(group));
+        Self {
+            child,
+            port,
+            window,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Starts it again in the group, on the same port.
+    pub(crate) fn restart_in(&mut self, group: &Group) {
+        let _ = self.child.wait();
+        self.child = spawn(self.port, self.window, Some(group));
     }
 
     pub(crate) fn url(&self) -> String {
@@ -290,7 +325,7 @@ impl RealModel {
 
     /// Starts it again on the same port.
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(self.port, self.window);
+        self.child = spawn(self.port, self.window, None);
     }
 }
 
@@ -301,17 +336,37 @@ impl Drop for RealModel {
     }
 }
 
-fn spawn(port: u16, window: u32) -> Child {
-    let mut child = Command::new(given("ONESLOT_TEST_PYTHON"))
+/// Waits for a line, so that it is in its group before it takes any memory.
+const IN_GROUP: &str = "read go; echo 1000 > /proc/self/oom_score_adj; exec \"$@\"";
+
+fn spawn(port: u16, window: u32, group: Option<&Group>) -> Child {
+    let mut command = match group {
+        Some(_) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", IN_GROUP, "sh"]).arg(python());
+            shell.stdin(Stdio::piped());
+            shell
+        }
+        None => {
+            let mut python = Command::new(python());
+            python.stdin(Stdio::null());
+            python
+        }
+    };
+    let mut child = command
         .arg(in_tests("live/model_server.py"))
-        .args(["--model", &given("ONESLOT_TEST_MODEL")])
+        .args(["--model", &model_file()])
         .args(["--port", &port.to_string()])
         .args(["--ctx", &window.to_string()])
-        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .expect("the model server starts");
+    if let Some(group) = group {
+        group.take(child.id());
+        let mut stdin = child.stdin.take().expect("standard input is piped");
+        writeln!(stdin, "go").expect("the shell listens");
+    }
     let stdout = child.stdout.take().expect("standard output is piped");
     let (tell, ready) = mpsc::channel();
     thread::spawn(move || {

@@ -10,6 +10,7 @@ pub(crate) mod client;
 pub(crate) mod fence;
 pub(crate) mod flavour;
 pub(crate) mod gateway;
+pub(crate) mod group;
 pub(crate) mod held;
 pub(crate) mod live;
 pub(crate) mod machine;

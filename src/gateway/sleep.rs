@@ -1,0 +1,329 @@
+//! Sleep, wake and battery: what the machine does with its power, and what follows for us.
+//!
+//! Waking up is told by logind where there is one, else seen by the clocks at the next event.
+//! Then kept connections are closed, for the other end may be gone, and time goes on as it did
+//! for people; one probe follows, however long the sleep was. The machine is kept awake only if
+//! the configuration says so, only while a request is in flight, and never on battery.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::config::Settings;
+use crate::desk::Event;
+use crate::power::{Source, Supplies};
+
+use super::{Gateway, rules};
+
+/// On battery, if the configuration says so, everything that is looked at is looked at so many
+/// times as seldom.
+const SLOWER: u32 = 3;
+
+/// A longer sleep than this is one; less is the fineness of clocks.
+const SLEEP: Duration = Duration::from_secs(2);
+
+/// A request shorter than this does not keep the machine awake.
+#[cfg(target_os = "linux")]
+const WORTH_WAKING: Duration = Duration::from_secs(1);
+
+/// How fast things are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// As configured.
+    Usual,
+    /// For the battery's sake.
+    Slow,
+}
+
+/// What the machine runs on.
+#[derive(Debug, Default)]
+pub(super) struct Battery {
+    supplies: Supplies,
+    in_use: AtomicBool,
+}
+
+impl Pace {
+    /// This long at this pace.
+    pub(super) fn of(self, usual: Duration) -> Duration {
+        match self {
+            Self::Usual => usual,
+            Self::Slow => usual.saturating_mul(SLOWER),
+        }
+    }
+
+    fn on(source: Source, settings: &Settings) -> Self {
+        match source {
+            Source::Battery if settings.power.slow_on_battery => Self::Slow,
+            Source::Battery | Source::Mains => Self::Usual,
+        }
+    }
+}
+
+impl Gateway {
+    /// Looks at what the machine runs on, where that makes a difference.
+    pub(super) fn see_power(&self) {
+        let settings = self.settings();
+        if !settings.power.slow_on_battery && !settings.power.keep_awake {
+            return;
+        }
+        let battery = self.battery.supplies.source() == Source::Battery;
+        if self.battery.in_use.swap(battery, Ordering::Relaxed) != battery {
+            tracing::info!(battery, "the machine's power changed");
+            let rules = rules(&settings, self.pace());
+            self.owner.feed(Event::Rules(Box::new(rules)));
+        }
+    }
+
+    /// How fast things are looked at right now.
+    pub(super) fn pace(&self) -> Pace {
+        Pace::on(self.source(), &self.settings())
+    }
+
+    fn source(&self) -> Source {
+        match self.battery.in_use.load(Ordering::Relaxed) {
+            true => Source::Battery,
+            false => Source::Mains,
+        }
+    }
+
+    /// The machine is awake again.
+    fn woke(&self, slept: Duration) {
+        tracing::info!(slept_s = slept.as_secs(), "the machine slept");
+        self.drop_connections();
+        self.owner.feed(Event::Woke);
+        self.see_power();
+    }
+
+    /// What was kept open may be dead at the other end, without a word.
+    fn drop_connections(&self) {
+        if let Some(link) = self.link() {
+            link.sender.forget_idle();
+        }
+    }
+}
+
+/// Watches for sleep, for as long as the gateway lives.
+pub(super) async fn watch(gateway: Arc<Gateway>) {
+    let mut changes = gateway.owner.changes();
+    #[cfg(target_os = "linux")]
+    let mut logind = logind::Manager::reach().await;
+    let clock = gateway.owner.clock();
+    let mut known = clock.slept();
+    loop {
+        #[cfg(target_os = "linux")]
+        let told = async {
+            match &mut logind {
+                Some(manager) => manager.sleeping().await,
+                None => std::future::pending().await,
+            }
+        };
+        #[cfg(not(target_os = "linux"))]
+        let told = std::future::pending::<Option<bool>>();
+        let said = tokio::select! {
+            changed = changes.changed() => match changed {
+                Ok(()) => None,
+                Err(_) => return,
+            },
+            said = told => Some(said),
+        };
+        clock.compare();
+        let slept = clock.slept().saturating_sub(known);
+        match said {
+            // It falls asleep: nothing kept open is worth keeping.
+            Some(Some(true)) => gateway.drop_connections(),
+            Some(Some(false)) => {
+                known += slept;
+                gateway.woke(slept);
+            }
+            #[cfg(target_os = "linux")]
+            Some(None) => {
+                tracing::debug!("logind is gone; sleep is seen by the clocks");
+                logind = None;
+            }
+            #[cfg(not(target_os = "linux"))]
+            Some(None) => {}
+            None if slept >= SLEEP => {
+                known += slept;
+                gateway.woke(slept);
+            }
+            None => {}
+        }
+    }
+}
+
+/// Keeps the machine awake while a request is in flight, if the configuration says so.
+#[cfg(target_os = "linux")]
+pub(super) async fn keep_awake(gateway: Arc<Gateway>) {
+    let mut changes = gateway.owner.changes();
+    let mut held = None;
+    loop {
+        let wanted = gateway.settings().power.keep_awake
+            && gateway.is_answering()
+            && gateway.source() == Source::Mains;
+        if !wanted {
+            // Letting go of the handle lets the machine sleep.
+            held = None;
+        } else if held.is_none() {
+            tokio::time::sleep(WORTH_WAKING).await;
+            gateway.see_power();
+            if gateway.is_answering() && gateway.source() == Source::Mains {
+                held = Some(logind::hold().await);
+            }
+            continue;
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod logind {
+    //! systemd's log-in daemon on the system bus, as far as sleep goes.
+
+    use std::future::poll_fn;
+    use std::pin::Pin;
+
+    use futures_core::Stream as _;
+    use zbus::zvariant::OwnedFd;
+    use zbus::{Connection, Message, MessageStream, Proxy};
+
+    const NAME: &str = "org.freedesktop.login1";
+    const PATH: &str = "/org/freedesktop/login1";
+    const INTERFACE: &str = "org.freedesktop.login1.Manager";
+
+    /// Tells when the machine falls asleep and wakes.
+    pub(super) struct Manager {
+        signals: MessageStream,
+    }
+
+    impl Manager {
+        /// Subscribes; `None` where there is no bus.
+        pub(super) async fn reach() -> Option<Self> {
+            match Self::subscribe().await {
+                Ok(manager) => Some(manager),
+                Err(error) => {
+                    tracing::debug!(%error, "logind does not tell of sleep; it is seen by the clocks");
+                    None
+                }
+            }
+        }
+
+        async fn subscribe() -> zbus::Result<Self> {
+            let bus = Connection::system().await?;
+            let rule = zbus::MatchRule::builder()
+                .msg_type(zbus::message::Type::Signal)
+                .sender(NAME)?
+                .interface(INTERFACE)?
+                .member("PrepareForSleep")?
+                .build();
+            let signals = MessageStream::for_match_rule(rule, &bus, None).await?;
+            Ok(Self { signals })
+        }
+
+        /// The next word: whether the machine falls asleep (true) or is awake again; `None` when
+        /// the bus is gone.
+        ///
+        /// # Cancel safety
+        /// A word that was not taken is there at the next call.
+        pub(super) async fn sleeping(&mut self) -> Option<bool> {
+            loop {
+                let next = poll_fn(|cx| Pin::new(&mut self.signals).poll_next(cx)).await?;
+                let said = next
+                    .ok()
+                    .and_then(|message: Message| message.body().deserialize::<bool>().ok());
+                if said.is_some() {
+                    return said;
+                }
+            }
+        }
+    }
+
+    /// Keeps the machine from falling asleep by itself, until what is returned is dropped;
+    /// `None` where that is not granted, which is then not asked again for this request.
+    pub(super) async fn hold() -> Option<OwnedFd> {
+        let held = async {
+            let bus = Connection::system().await?;
+            let manager = Proxy::new(&bus, NAME, PATH, INTERFACE).await?;
+            let words = ("sleep:idle", "OneSlot", "A local model answers", "block");
+            manager.call::<_, _, OwnedFd>("Inhibit", &words).await
+        };
+        match held.await {
+            Ok(handle) => Some(handle),
+            Err(error) => {
+                tracing::debug!(%error, "the machine cannot be kept awake");
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the task lives as long as its test"
+)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::desk::{Arrival, Owner, ProbeReport};
+    use crate::pause::Pause;
+    use crate::pressure::Level;
+    use crate::queue::{Delivery, RequestId};
+    use crate::record::meter::Meter;
+    use crate::refusal::Refusal;
+
+    #[test]
+    fn on_battery_things_are_looked_at_more_seldom_only_if_that_is_wanted() {
+        let mut settings = Settings::default();
+        let pace = |source, settings: &Settings| Pace::on(source, settings).of(SLEEP);
+        assert_eq!(pace(Source::Battery, &settings), SLEEP, "off by default");
+        settings.power.slow_on_battery = true;
+        assert_eq!(pace(Source::Battery, &settings), SLEEP * 3);
+        assert_eq!(pace(Source::Mains, &settings), SLEEP);
+        let slow = rules(&settings, Pace::Slow);
+        assert_eq!(slow.idle_interval, settings.health.idle_interval * 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_an_hour_of_sleep_waits_have_ended_and_one_probe_is_sent() {
+        let clock = Clock::start();
+        let rules = rules(&Settings::default(), Pace::Usual);
+        let pause = Some(Pause { until_ms: None });
+        let (owner, mut effects) = Owner::new(rules, pause, clock.clone());
+        let ticking = owner.clone();
+        let ticks = tokio::spawn(async move { ticking.run().await });
+        owner.feed(Event::Resumed);
+        owner.feed(Event::Pressure {
+            level: Level::Critical,
+            cause: None,
+        });
+        let id = RequestId(1);
+        let arrival = Arrival {
+            id,
+            bytes: 1,
+            delivery: Delivery::Whole,
+            print: 1,
+        };
+        let meter = Meter::new(id, "test".to_owned(), None, false, clock.at());
+        let place = owner.arrive(arrival, Arc::new(meter));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        while effects.try_recv().is_ok() {}
+        owner.feed(Event::Probed(ProbeReport::Alive { wants_key: false }));
+
+        clock.sleep_seen(Duration::from_secs(3600));
+        owner.feed(Event::Woke);
+        let turn = tokio::time::timeout(Duration::from_millis(10), place.turn());
+        let refusal = turn.await.map(|turn| turn.err());
+        assert!(
+            matches!(refusal, Ok(Some(Refusal::MemoryPressure { .. }))),
+            "240 s ended while it slept: {refusal:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(1900)).await;
+        assert!(effects.try_recv().is_err(), "a moment's grace");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let probes = std::iter::from_fn(|| effects.try_recv().ok()).count();
+        assert_eq!(probes, 1, "360 intervals were missed, one probe is sent");
+        ticks.abort();
+    }
+}

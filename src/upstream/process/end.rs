@@ -1,0 +1,104 @@
+//! The end of a process: noticed at once where the system tells, and explained as far as it does.
+//!
+//! Only a parent may ask how a process ended. From outside there is what the kernel counts (kills
+//! for want of memory, in the process's group and in the whole machine) and, until its parent has
+//! asked, the status of the dead process itself.
+
+use std::path::PathBuf;
+
+use super::Process;
+use crate::pressure::cgroup::{Groups, kills_in};
+use crate::refusal::HowEnded;
+
+/// How often the kernel had killed for want of memory while the process still lived.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kills {
+    /// In the process's own group: the file that counts them, and the count.
+    group: Option<(PathBuf, u64)>,
+    /// In the whole machine.
+    machine: Option<u64>,
+}
+
+/// The kernel's own count for the machine.
+const MACHINE: &str = "/proc/vmstat";
+
+impl Kills {
+    /// The counts now; nothing where the system does not count.
+    pub fn around(pid: u32) -> Self {
+        if !cfg!(target_os = "linux") {
+            return Self::default();
+        }
+        Self {
+            group: Groups::of(pid).kills(),
+            machine: kills_in(MACHINE.as_ref()),
+        }
+    }
+
+    /// What the counts now say about an end since then.
+    fn since(&self) -> Option<HowEnded> {
+        if let Some((file, before)) = &self.group
+            && kills_in(file).is_some_and(|now| now > *before)
+        {
+            return Some(HowEnded::OutOfMemory);
+        }
+        let before = self.machine?;
+        kills_in(MACHINE.as_ref())
+            .is_some_and(|now| now > before)
+            .then_some(HowEnded::LikelyOutOfMemory)
+    }
+}
+
+/// How a process that is gone has ended; `before` was counted while it lived.
+pub fn how(process: &Process, before: &Kills) -> HowEnded {
+    let status = status(process);
+    let by_memory = before.since();
+    match (status, by_memory) {
+        // The kernel kills for memory by signal 9: another end was not its doing.
+        (Some(HowEnded::Killed(9)) | None, Some(by_memory)) => by_memory,
+        (Some(status), _) => status,
+        (None, None) => HowEnded::Unknown,
+    }
+}
+
+/// The dead process's own status, while its parent has not asked for it.
+#[cfg(target_os = "linux")]
+fn status(process: &Process) -> Option<HowEnded> {
+    use super::proc::{Life, Proc};
+    let stat = Proc::default().stat(process.pid)?;
+    if process.birth.is_some_and(|birth| birth != stat.birth) {
+        return None;
+    }
+    let Life::Ended(status) = stat.life else {
+        return None;
+    };
+    let byte = |number: u32| u8::try_from(number & 0xff).unwrap_or(u8::MAX);
+    match status & 0x7f {
+        // Of another user's process the kernel shows 0, which may be true as well.
+        0 if status == 0 => None,
+        0 => Some(HowEnded::Exited(byte(status >> 8))),
+        signal => Some(HowEnded::Killed(byte(signal))),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn status(_process: &Process) -> Option<HowEnded> {
+    None
+}
+
+/// Resolves when the process ends, without looking: the kernel tells. Never resolves where it
+/// cannot.
+///
+/// # Cancel safety
+/// May be dropped and called again.
+pub async fn ended(process: &Process) {
+    #[cfg(target_os = "linux")]
+    if let Ok(end) = crate::kernel::end_of(process.pid) {
+        // The same number may have been another process's by then.
+        if super::again(process).is_some() {
+            let _ = end.heard().await;
+        }
+        return;
+    }
+    let _ = process;
+    std::future::pending::<()>().await;
+}
