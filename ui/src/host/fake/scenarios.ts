@@ -2,7 +2,7 @@
  * One snapshot for every state that the panel can show. Values are chosen to look like a real
  * desk; times are reckoned back from `now`.
  */
-import type { Face, Item, Shell, Snapshot } from "../types";
+import type { Death, Face, Item, Shell, Snapshot } from "../types";
 import { FIXED_NOW, fresh, GIB, used } from "./desk.ts";
 
 export { FIXED_NOW };
@@ -89,14 +89,27 @@ function short(snapshot: Snapshot, level: "elevated" | "high" | "critical", mib:
 
 function failed(snapshot: Snapshot, now: number, state: Face, times: number): void {
   snapshot.state = state;
+  const death: Death = {
+    pid: 4711,
+    name: "ollama",
+    how: "unknown",
+    status: null,
+    memory_short: true,
+    resident: 5.6 * GIB,
+    available: 0.4 * GIB,
+    lived_ms: 5 * 3_600_000,
+    at_ms: now - 35_000,
+    text: "The model server's process is gone, and memory was short at that moment, after 5 hours (it held 5.6 GiB; 412 MiB of RAM was available)",
+  };
   snapshot.health = {
     state: "down",
     consecutive_failures: times,
-    last_error: "The model server's process is gone, and memory was short at that moment",
+    last_error: death.text,
     cooldown_ms: state === "cooling" ? 11_200 : 0,
     last_ok_ms: now - 38_000,
   };
   snapshot.upstream.process = null;
+  snapshot.upstream.last_death = death;
   const [first] = snapshot.recent;
   if (first) {
     Object.assign(first, {
@@ -236,7 +249,14 @@ const changes: { [name: string]: Change } = {
 function withoutServer(now: number, state: Face): Snapshot {
   const snapshot = fresh(now);
   snapshot.state = state;
-  snapshot.upstream = { base_url: null, kind: null, model: null, process: null, wants_key: false };
+  snapshot.upstream = {
+    base_url: null,
+    kind: null,
+    model: null,
+    process: null,
+    wants_key: false,
+    last_death: null,
+  };
   snapshot.window = { size: null, source: null, counting: null };
   snapshot.health = {
     state: state === "no_server" ? "down" : "unknown",
