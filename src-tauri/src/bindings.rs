@@ -51,6 +51,7 @@ fn types() -> String {
         snapshot::Child,
         snapshot::Death,
         snapshot::Swap,
+        snapshot::ItemPlan,
         snapshot::Notice,
         record::Latency,
         record::Spread,

@@ -47,6 +47,7 @@ impl Watches {
     /// Begins to send updates; gives the number that ends it.
     pub fn begin(&self, serving: &Serving, channel: Channel<Update>) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!(number, "somebody looks");
         let viewer = serving.look();
         let mut shown = serving.shown();
         let sending = async move {

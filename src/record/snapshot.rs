@@ -142,6 +142,12 @@ pub struct Death {
     /// Its name.
     pub name: String,
     /// `exited`, `killed`, `out_of_memory`, `likely_out_of_memory` or `unknown`.
+    #[cfg_attr(
+        feature = "bindings",
+        ts(
+            type = "\"exited\" | \"killed\" | \"out_of_memory\" | \"likely_out_of_memory\" | \"unknown\""
+        )
+    )]
     pub how: String,
     /// The status it exited with, or the signal that killed it.
     pub status: Option<u8>,
@@ -203,6 +209,7 @@ pub struct Item {
 
 /// What was decided for a request at its turn, in tokens; named as in its record.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct ItemPlan {
     /// The prompt as it came.

@@ -9,6 +9,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
     clippy::disallowed_methods,
     reason = "a test fails by panicking, says why, and waits by the real clock"
 )]
@@ -16,6 +18,7 @@
 mod support;
 
 mod hosts;
+mod measure;
 mod menu;
 mod panel;
 mod start;

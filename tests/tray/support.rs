@@ -5,7 +5,11 @@ pub(crate) mod desktop;
 pub(crate) mod driver;
 pub(crate) mod host;
 pub(crate) mod program;
+pub(crate) mod windows;
 
+#[path = "../gateway/support/canary.rs"]
+#[expect(dead_code, reason = "the gateway's tests use the rest")]
+pub(crate) mod canary;
 #[path = "../gateway/support/chat.rs"]
 #[expect(dead_code, reason = "the gateway's tests use the rest")]
 pub(crate) mod chat;

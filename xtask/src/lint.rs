@@ -3,8 +3,8 @@
 use crate::call;
 use crate::checkout::Checkout;
 use crate::fault::Fault;
-use crate::parts;
 use crate::say;
+use crate::{panel, parts};
 
 /// House rules that bind the product and not its tests. A test fails by panicking, reads the real
 /// clock and spawns what it likes; clippy's own exemptions do not reach the shared code of
@@ -25,6 +25,8 @@ const LIFTED_FOR_TESTS: [&str; 6] = [
 pub(crate) fn lint(checkout: &Checkout) -> Result<(), Fault> {
     parts::toolchain(checkout)?;
     parts::linters(checkout)?;
+    parts::desktop()?;
+    panel::build(checkout)?;
     sources(checkout)?;
     dependencies(checkout)
 }

@@ -11,12 +11,14 @@ mod ledger;
 mod lint;
 mod measure;
 mod outcomes;
+mod package;
 mod panel;
 mod parts;
 mod run;
 mod say;
 mod soak;
 mod suite;
+mod tray;
 mod words;
 
 use std::process::ExitCode;
@@ -49,6 +51,8 @@ fn carry_out(order: Order) -> Result<(), Fault> {
         Order::Setup => parts::ready(&checkout).map(|_| ()),
         Order::Ledger(form) => ledger::show(&checkout, form),
         Order::Icons => icons::make(&checkout),
+        Order::Package(then) => package::package(&checkout, then),
+        Order::MeasureTray => tray::measure(&checkout),
         Order::Panel => panel::test(&checkout),
         Order::Shots(wanted) => panel::shots(&checkout, wanted.as_deref()),
         Order::Soak(minutes) => soak::soak(&checkout, minutes),

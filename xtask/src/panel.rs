@@ -29,8 +29,7 @@ pub(crate) fn test(checkout: &Checkout) -> Result<(), Fault> {
     )?;
     panel.run("svelte-check/bin/svelte-check", &["--fail-on-warnings"])?;
     panel.run("vitest/vitest.mjs", &["run", "--project", "unit"])?;
-    // What is shipped must build; what is tested in a browser is the same with a fake host.
-    panel.run("vite/bin/vite.js", &["build", "--logLevel", "warn"])?;
+    // What is shipped was built for the tray's program; this is the same with a fake host.
     panel.build_with_fake()?;
     panel.run("vitest/vitest.mjs", &["run", "--project", "browser"])
 }
@@ -47,6 +46,21 @@ pub(crate) fn shots(checkout: &Checkout, wanted: Option<&str>) -> Result<(), Fau
     let mut command = panel.node("tests/browser/shots.ts");
     command.arg(checkout.cached("shots")).args(wanted);
     call::run(&mut command)
+}
+
+/// Builds the panel that is shipped, into `ui/dist`, where the tray's program takes it from.
+///
+/// # Errors
+/// The first part that is missing, or a build that fails.
+pub(crate) fn build(checkout: &Checkout) -> Result<(), Fault> {
+    say::step("The panel's page");
+    let (home, node) = parts::panel(checkout)?;
+    let panel = Panel {
+        home,
+        node,
+        browser: "",
+    };
+    panel.run("vite/bin/vite.js", &["build", "--logLevel", "warn"])
 }
 
 // === impl Panel ===

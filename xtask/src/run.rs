@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use crate::call;
 use crate::checkout::Checkout;
 use crate::fault::Fault;
-use crate::parts;
 use crate::say;
 use crate::words::{ModelWish, RunWish, Upstream};
+use crate::{panel, parts};
 
 /// What the script prints before the address, once the server answers.
 const READY: &str = "ready ";
@@ -31,9 +31,13 @@ pub(crate) fn model(checkout: &Checkout, wish: &ModelWish) -> Result<(), Fault> 
 /// A part that is missing, a build that fails, or a gateway that ended with a fault.
 pub(crate) fn gateway(checkout: &Checkout, wish: &RunWish) -> Result<(), Fault> {
     parts::toolchain(checkout)?;
-    let oneslotd = build(checkout)?;
-    let mut command = Command::new(oneslotd);
-    command.arg("serve");
+    let face = Face::here();
+    let program = build(checkout, face)?;
+    let mut command = Command::new(program);
+    command.arg(match face {
+        Face::Tray => "--show-panel",
+        Face::Headless => "serve",
+    });
     match wish.upstream {
         Upstream::Configured => {
             command.args(&wish.args);
@@ -52,22 +56,44 @@ pub(crate) fn gateway(checkout: &Checkout, wish: &RunWish) -> Result<(), Fault> 
     }
 }
 
+/// Which program serves.
+#[derive(Clone, Copy)]
+pub(crate) enum Face {
+    /// The tray, with its panel.
+    Tray,
+    /// `oneslotd`.
+    Headless,
+}
+
+impl Face {
+    /// The tray where there is a display to show it on.
+    fn here() -> Self {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        if cfg!(not(target_os = "linux")) || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY") {
+            Self::Tray
+        } else {
+            Self::Headless
+        }
+    }
+}
+
 /// Builds the gateway and says where it is.
 ///
 /// # Errors
 /// A build that fails.
-pub(crate) fn build(checkout: &Checkout) -> Result<PathBuf, Fault> {
+pub(crate) fn build(checkout: &Checkout, face: Face) -> Result<PathBuf, Fault> {
+    let (package, program) = match face {
+        Face::Tray => {
+            parts::desktop()?;
+            panel::build(checkout)?;
+            ("oneslot-tray", "oneslot")
+        }
+        Face::Headless => ("oneslot", "oneslotd"),
+    };
     say::step("Build");
     let mut command = checkout.cargo();
     command
-        .args([
-            "build",
-            "--locked",
-            "--package",
-            "oneslot",
-            "--bin",
-            "oneslotd",
-        ])
+        .args(["build", "--locked", "--package", package, "--bin", program])
         .args(["--message-format", "json-render-diagnostics"]);
     let messages = call::ask(&mut command)?;
     executable_in(&messages).ok_or_else(|| Fault::Answer {

@@ -30,6 +30,9 @@ pub(crate) fn test(checkout: &Checkout) -> Result<(), Fault> {
     let ledger = Ledger::read(checkout)?;
     parts::toolchain(checkout)?;
     parts::linters(checkout)?;
+    // The tray's program holds the panel's page, so that comes before anything that compiles it.
+    parts::desktop()?;
+    panel::build(checkout)?;
     lint::sources(checkout)?;
     lint::dependencies(checkout)?;
     build(checkout)?;

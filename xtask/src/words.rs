@@ -2,15 +2,17 @@
 
 use crate::fault::Fault;
 use crate::ledger::Form;
+use crate::package::Then;
 use crate::soak;
 
 /// What `cargo xtask help` prints.
 pub(crate) const HELP: &str = "\
 cargo xtask test              everything that a submission must pass
 cargo xtask run [--model smollm2] [-- ARGS]
-                              build and serve; with --model, start a real llama.cpp
-                              with a small chat model first and point the gateway at it;
-                              ARGS go to `oneslotd serve`
+                              build and serve: the tray with its panel where there is a
+                              display, else `oneslotd serve`; with --model, start a real
+                              llama.cpp with a small chat model first and point the gateway
+                              at it; ARGS go to the program
 cargo xtask model [--port P] [--ctx N]
                               only that llama.cpp, in the foreground
                               (port 8080, window 2048 tokens unless told)
@@ -24,6 +26,10 @@ cargo xtask shots [PART]      a picture of every state of the panel, into .cache
                               the README shows, into ui/shots
 cargo xtask icons             make icons/ anew from icons/source
 cargo xtask soak [MINUTES]    random traffic, leavers and restarts for so long (20 unless told)
+cargo xtask package [--verify]
+                              a Debian package with both programs, in .cache; with --verify,
+                              installed in a bare Debian, tried and removed (as root)
+cargo xtask measure-tray      memory and size of the tray as it is shipped
 cargo xtask setup             only bring what `test` and `run` need
 cargo xtask load              floods at full size against an optimised gateway; prints memory,
                               descriptors and the slowest normal request (about ten minutes)
@@ -43,6 +49,8 @@ pub(crate) enum Order {
     Icons,
     Panel,
     Shots(Option<String>),
+    Package(Then),
+    MeasureTray,
     Load,
     Ledger(Form),
     /// For so many minutes.
@@ -103,6 +111,12 @@ pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Order, Fau
             _ => Err(surplus(&rest)),
         },
         "load" => alone(&rest, Order::Load),
+        "package" => match rest.as_slice() {
+            [] => Ok(Order::Package(Then::Keep)),
+            [word] if word == "--verify" => Ok(Order::Package(Then::Verify)),
+            _ => Err(surplus(&rest)),
+        },
+        "measure-tray" => alone(&rest, Order::MeasureTray),
         "ledger" => match rest.as_slice() {
             [] => Ok(Order::Ledger(Form::Print)),
             [word] if word == "--write" => Ok(Order::Ledger(Form::Write)),

@@ -55,6 +55,11 @@ impl Desktop {
         }
     }
 
+    /// The screen's name.
+    pub(crate) fn display(&self) -> &str {
+        &self.display
+    }
+
     /// The bus's address.
     pub(crate) fn address(&self) -> &str {
         self.address.as_deref().expect("this desktop has a bus")

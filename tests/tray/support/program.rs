@@ -214,6 +214,17 @@ impl Program {
         web_processes(self.pid()).len()
     }
 
+    /// It and every process below it.
+    pub(crate) fn tree(&self) -> Vec<u32> {
+        let mut tree = vec![self.pid()];
+        let mut at = 0;
+        while let Some(parent) = tree.get(at).copied() {
+            tree.extend(children(parent));
+            at += 1;
+        }
+        tree
+    }
+
     /// Waits until its panel is there.
     pub(crate) fn until_panel(&self) {
         eventually(&format!("a panel is shown; {}", self.said()), || {
@@ -304,17 +315,24 @@ pub(crate) fn private_kib(pid: u32) -> u64 {
 
 /// The web processes of this program.
 pub(crate) fn web_processes(pid: u32) -> Vec<u32> {
+    let is_web = |other: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{other}/comm")).unwrap_or_default();
+        name.starts_with("WebKitWebProces")
+    };
+    children(pid).into_iter().filter(is_web).collect()
+}
+
+/// The living processes that this one started.
+fn children(pid: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").expect("the system tells of processes");
     let is_its = |other: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{other}/stat")).unwrap_or_default();
-        let Some((name, rest)) = stat.rsplit_once(')') else {
+        let Some((_, rest)) = stat.rsplit_once(')') else {
             return false;
         };
         let mut rest = rest.split_whitespace();
         let (state, parent) = (rest.next(), rest.next());
-        name.contains("WebKitWebProces")
-            && state != Some("Z")
-            && parent == Some(pid.to_string().as_str())
+        state != Some("Z") && parent == Some(pid.to_string().as_str())
     };
     let names = processes
         .flatten()

@@ -120,6 +120,42 @@ pub(crate) fn drawing() -> Result<(), Fault> {
     system::bring(&system::DRAWING)
 }
 
+/// Brings what the tray is built with, and a desktop for its tests. Only Linux needs any of it.
+///
+/// # Errors
+/// [`Fault::Missing`].
+pub(crate) fn desktop() -> Result<(), Fault> {
+    if cfg!(target_os = "linux") {
+        system::bring(&system::DESKTOP)
+    } else {
+        Ok(())
+    }
+}
+
+/// Brings what puts a Debian package together.
+///
+/// # Errors
+/// [`Fault::Missing`].
+pub(crate) fn packaging() -> Result<(), Fault> {
+    system::bring(&system::PACKAGING)
+}
+
+/// Brings what makes a bare Debian.
+///
+/// # Errors
+/// [`Fault::Missing`].
+pub(crate) fn bare_debian() -> Result<(), Fault> {
+    system::bring(&system::BARE)
+}
+
+/// Makes a folder that is new and empty.
+///
+/// # Errors
+/// [`Fault::Write`].
+pub(crate) fn renew(folder: &Path) -> Result<(), Fault> {
+    stamp::renew(folder)
+}
+
 /// Checks that Rust is new enough and has its formatter and clippy.
 ///
 /// # Errors

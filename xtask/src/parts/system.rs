@@ -36,6 +36,50 @@ pub(super) const LETTERS: [Tool; 1] = [Tool {
     packages: &["fontconfig", "fonts-dejavu-core", "fonts-noto-cjk"],
 }];
 
+/// For building the tray, and for its tests on a desktop of their own.
+pub(super) const DESKTOP: [Tool; 6] = [
+    Tool {
+        name: "WebKitGTK 4.1 with its headers",
+        proof: ("pkg-config", &["--exists", "webkit2gtk-4.1"]),
+        packages: &["libwebkit2gtk-4.1-dev", "pkg-config"],
+    },
+    Tool {
+        name: "Xvfb",
+        proof: ("sh", &["-c", "command -v Xvfb"]),
+        packages: &["xvfb"],
+    },
+    DBUS,
+    Tool {
+        name: "WebKitWebDriver",
+        proof: ("sh", &["-c", "command -v WebKitWebDriver"]),
+        packages: &["webkit2gtk-driver"],
+    },
+    Tool {
+        name: "xclip",
+        proof: ("sh", &["-c", "command -v xclip"]),
+        packages: &["xclip"],
+    },
+    Tool {
+        name: "letters for a page",
+        proof: ("sh", &["-c", "fc-list | grep -q ."]),
+        packages: &["fontconfig", "fonts-dejavu-core"],
+    },
+];
+
+/// For putting a package together.
+pub(super) const PACKAGING: [Tool; 1] = [Tool {
+    name: "dpkg-shlibdeps",
+    proof: ("dpkg-shlibdeps", &["--version"]),
+    packages: &["dpkg-dev"],
+}];
+
+/// For a bare Debian to install the package in.
+pub(super) const BARE: [Tool; 1] = [Tool {
+    name: "debootstrap",
+    proof: ("debootstrap", &["--version"]),
+    packages: &["debootstrap"],
+}];
+
 const PYTHON3: Tool = Tool {
     name: "Python 3.10 or newer with venv and pip",
     proof: ("python3", &["-c", PYTHON_CHECK]),
