@@ -89,6 +89,7 @@ pub(crate) struct Row {
     pub(crate) rows: Vec<Row>,
 }
 
+type Picture = (i32, i32, Vec<u8>);
 type Layout = (i32, HashMap<String, OwnedValue>, Vec<OwnedValue>);
 
 impl Host {
@@ -125,8 +126,8 @@ impl Host {
 impl Icon {
     pub(crate) fn look(&self) -> Look {
         let all = self.properties();
-        let picture: Vec<(i32, i32, Vec<u8>)> = get(&all, "IconPixmap");
-        let tooltip: (String, Vec<(i32, i32, Vec<u8>)>, String, String) = get(&all, "ToolTip");
+        let picture: Vec<Picture> = get(&all, "IconPixmap");
+        let tooltip: (String, Vec<Picture>, String, String) = get(&all, "ToolTip");
         Look {
             picture: picture
                 .into_iter()
