@@ -178,7 +178,11 @@ tokens: number | null,
 /**
  * Pieces per second since the first.
  */
-tokens_per_s: number | null, };
+tokens_per_s: number | null, 
+/**
+ * What was decided for it at its turn; `null` before, and for what is relayed as it is.
+ */
+plan: ItemPlan | null, };
 
 export type Phase = "waiting" | "loading" | "prompt" | "answer" | "settling";
 
@@ -350,7 +354,7 @@ name: string,
 /**
  * `exited`, `killed`, `out_of_memory`, `likely_out_of_memory` or `unknown`.
  */
-how: string, 
+how: "exited" | "killed" | "out_of_memory" | "likely_out_of_memory" | "unknown", 
 /**
  * The status it exited with, or the signal that killed it.
  */
@@ -389,6 +393,32 @@ total: number | null,
  * What is in use.
  */
 used: number | null, };
+
+export type ItemPlan = { 
+/**
+ * The prompt as it came.
+ */
+prompt_before: number | null, 
+/**
+ * The prompt as it was sent.
+ */
+prompt_after: number | null, 
+/**
+ * Messages dropped.
+ */
+dropped: number, 
+/**
+ * The answer's limit asked for.
+ */
+asked: number | null, 
+/**
+ * The limit granted, where it is not the one asked for.
+ */
+granted: number | null, 
+/**
+ * Why it is not.
+ */
+grant_reason: string | null, };
 
 export type Notice = { 
 /**
