@@ -223,6 +223,10 @@ pub struct ItemPlan {
     /// The limit granted, where it is not the one asked for.
     pub granted: Option<u64>,
     /// Why it is not.
+    #[cfg_attr(
+        feature = "bindings",
+        ts(type = "\"waiting\" | \"pressure\" | \"window\" | \"preset\" | null")
+    )]
     pub grant_reason: Option<Word>,
 }
 

@@ -418,7 +418,7 @@ granted: number | null,
 /**
  * Why it is not.
  */
-grant_reason: string | null, };
+grant_reason: "waiting" | "pressure" | "window" | "preset" | null, };
 
 export type Notice = { 
 /**
