@@ -12,13 +12,16 @@ if [ ! -e "$root/etc/debian_version" ]; then
 fi
 # The bare system keeps its own rules for names and packages.
 cp /etc/resolv.conf "$root/etc/resolv.conf"
+rm -f "$root/etc/apt/sources.list"
 for file in /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/apt.conf.d /etc/apt/trusted.gpg.d; do
     [ ! -e "$file" ] || cp -rT "$file" "$root$file"
 done
 cp "$package" "$root/tmp/oneslot.deb"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
-trap 'umount "$root/proc"; umount -l "$root/dev"' EXIT
+# What is taken down here must not be taken down there.
+mount --make-rslave "$root/dev"
+trap 'umount -l "$root/proc" "$root/dev"' EXIT
 
 inside() {
     chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
@@ -42,25 +45,26 @@ inside apt-mark showauto >"$root/tmp/with"
 echo '== oneslotd serves'
 inside sh -euc '
     oneslotd serve --demo --listen 127.0.0.1:18411 --state /tmp/d >/tmp/d.out 2>&1 &
+    daemon=$!
     for _ in $(seq 50); do grep -q "^listening on" /tmp/d.out && break; sleep 0.2; done
     cat /tmp/d.out
     curl -fsS http://127.0.0.1:18411/v1/chat/completions -H "content-type: application/json" \
         -d "{\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}"
     echo
-    kill %1; wait %1 || true'
+    kill "$daemon"; wait "$daemon" || true'
 
 echo '== oneslot serves and shows its panel'
 inside sh -euc '
     xvfb-run -a dbus-run-session -- sh -euc "
         oneslot --demo --listen 127.0.0.1:18412 --state /tmp/t --show-panel >/tmp/t.out 2>&1 &
+        tray=\$!
         for _ in \$(seq 100); do curl -fsS http://127.0.0.1:18412/healthz >/dev/null 2>&1 && break; sleep 0.2; done
         curl -fsS http://127.0.0.1:18412/v1/chat/completions -H \"content-type: application/json\" \
             -d \"{\\\"messages\\\":[{\\\"role\\\":\\\"user\\\",\\\"content\\\":\\\"hello\\\"}]}\"
         echo
         for _ in \$(seq 100); do grep -lq WebKitWebProces /proc/[0-9]*/comm && break; sleep 0.2; done
         grep -h WebKit /proc/[0-9]*/comm
-        kill -TERM \$(sed -n \"s/.*\\\"pid\\\": \\([0-9]*\\).*/\\1/p\" /tmp/t/gateway.lock)
-        wait || true
+        kill \$tray; wait \$tray || true
     "'
 
 echo '== remove'
