@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::desk::{Ending, Lease};
 use crate::gateway::Gateway;
 use crate::record::meter::{Meter, Phase};
+use crate::record::snapshot::ItemPlan;
 use crate::record::{self, Open};
 use crate::refusal::{Cut, Fault, Outage, Refusal};
 use crate::relay::observe::{Observed, ObservedError};
@@ -81,6 +82,11 @@ impl Account {
     /// Shows what the request does now.
     pub fn enter(&self, phase: Phase) {
         self.meter.enter(phase);
+    }
+
+    /// Shows what was decided for the request.
+    pub fn planned(&self, plan: ItemPlan) {
+        self.meter.planned(plan);
     }
 
     /// Notes the first bytes of the answer.

@@ -16,6 +16,7 @@ use crate::config::Settings;
 use crate::desk::{Ending, Lease};
 use crate::gateway::link::Link;
 use crate::record::meter::Phase;
+use crate::record::snapshot::ItemPlan;
 use crate::refusal::{Clock, Cut, Outage, Refusal};
 use crate::relay::whole::Hold;
 use crate::upstream::send::Outgoing;
@@ -331,6 +332,15 @@ impl Dispatch {
         open.granted = fit.grant.write;
         open.grant_reason = fit.grant.reason.map(|reason| Cow::Borrowed(reason.word()));
         open.rung = Some(conditions.terms.plan.rung.number());
+        let plan = ItemPlan {
+            prompt_before: open.prompt_before,
+            prompt_after: open.prompt_after,
+            dropped: open.dropped,
+            asked: open.asked,
+            granted: open.granted,
+            grant_reason: open.grant_reason.clone(),
+        };
+        self.account.planned(plan);
     }
 
     pub(super) fn next_cooldown(&self) -> std::time::Duration {

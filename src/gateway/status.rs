@@ -158,6 +158,7 @@ fn item(ticket: &Ticket, position: u64, seats: &HashMap<RequestId, Seat>, now: N
         stream: meter.is_some_and(|meter| meter.stream),
         tokens,
         tokens_per_s: rate,
+        plan: meter.and_then(|meter| meter.plan()),
     }
 }
 

@@ -1,11 +1,13 @@
 //! What is shown of a request while it lives: numbers the request itself keeps up to date.
 //!
 //! Written by the request's own task, read by the status; atomics, so that a status never waits
-//! for a request nor a request for a status.
+//! for a request nor a request for a status; only the plan, written once, is behind a lock.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::snapshot::ItemPlan;
 use crate::queue::RequestId;
 
 /// One request's live numbers.
@@ -25,6 +27,8 @@ pub struct Meter {
     chunks: AtomicU64,
     first_byte_ms: AtomicU64,
     last_byte_ms: AtomicU64,
+    /// Written once or twice in a request's life, and held only to copy a few numbers.
+    plan: Mutex<Option<ItemPlan>>,
 }
 
 /// What a request is doing.
@@ -61,6 +65,7 @@ impl Meter {
             chunks: AtomicU64::new(0),
             first_byte_ms: AtomicU64::new(0),
             last_byte_ms: AtomicU64::new(0),
+            plan: Mutex::new(None),
         }
     }
 
@@ -78,6 +83,19 @@ impl Meter {
     /// Notes what it is doing now.
     pub fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    /// Notes what was decided for it.
+    pub fn planned(&self, plan: ItemPlan) {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
+    }
+
+    /// What was decided for it, once it has been.
+    pub fn plan(&self) -> Option<ItemPlan> {
+        self.plan
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Notes that `chunks` pieces of the answer have come, the last at `at`.

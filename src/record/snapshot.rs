@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Latency, Record};
+use super::{Latency, Record, Word};
 
 /// Everything that is shown, at one moment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -189,6 +189,26 @@ pub struct Item {
     pub tokens: Option<u64>,
     /// Pieces per second since the first.
     pub tokens_per_s: Option<f64>,
+    /// What was decided for it at its turn; `null` before, and for what is relayed as it is.
+    pub plan: Option<ItemPlan>,
+}
+
+/// What was decided for a request at its turn, in tokens; named as in its record.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ItemPlan {
+    /// The prompt as it came.
+    pub prompt_before: Option<u64>,
+    /// The prompt as it was sent.
+    pub prompt_after: Option<u64>,
+    /// Messages dropped.
+    pub dropped: u64,
+    /// The answer's limit asked for.
+    pub asked: Option<u64>,
+    /// The limit granted, where it is not the one asked for.
+    pub granted: Option<u64>,
+    /// Why it is not.
+    pub grant_reason: Option<Word>,
 }
 
 /// What happens to a request.

@@ -20,7 +20,8 @@ cargo xtask pressure [ARGS]   what memory pressure does to clients of a real mod
 cargo xtask readings [ARGS]   what reading memory costs, idle and busy (Linux)
 cargo xtask panel             lint and test the panel alone
 cargo xtask shots [PART]      a picture of every state of the panel, into .cache/shots; with PART,
-                              of those with PART in their name
+                              of those with PART in their name; `shots readme` takes those that
+                              the README shows, into ui/shots
 cargo xtask icons             make icons/ anew from icons/source
 cargo xtask soak [MINUTES]    random traffic, leavers and restarts for so long (20 unless told)
 cargo xtask setup             only bring what `test` and `run` need

@@ -44,12 +44,41 @@ export interface Upstream {
   model: string | null;
   process: Process | null;
   wants_key: boolean;
+  /** The last end of its process that was seen in this run. */
+  last_death: Death | null;
 }
 
 export interface Process {
   pid: number;
   name: string;
+  /** With the processes below it. */
   resident: number | null;
+  executable: string | null;
+  started_ms: number | null;
+  children: Child[];
+  /** It belongs to this other user, and was told by its name. */
+  guessed_of_user: number | null;
+}
+
+export interface Child {
+  pid: number;
+  name: string;
+  resident: number | null;
+}
+
+/** How the model server's process ended. */
+export interface Death {
+  pid: number;
+  name: string;
+  how: "exited" | "killed" | "out_of_memory" | "likely_out_of_memory" | "unknown";
+  status: number | null;
+  memory_short: boolean;
+  resident: number | null;
+  available: number | null;
+  lived_ms: number | null;
+  at_ms: number;
+  /** The same in words. */
+  text: string;
 }
 
 export interface Queue {
@@ -71,8 +100,8 @@ export interface Item {
   stream: boolean;
   tokens: number | null;
   tokens_per_s: number | null;
-  /** The plan of a request in the slot; absent from gateways that do not tell it. */
-  plan?: ItemPlan | null;
+  /** What was decided for it at its turn; `null` before, and for what is relayed as it is. */
+  plan: ItemPlan | null;
 }
 
 /** What was decided for a request when it got its turn. Named as in its record. */
@@ -118,6 +147,10 @@ export interface Pressure {
   level: Level;
   cause: string | null;
   ram: { total: number | null; available: number | null };
+  /** In use it is no pressure. */
+  swap: { total: number | null; used: number | null };
+  /** Percent of the last ten seconds in which every program waited for memory. */
+  stalled: number | null;
   vram: Vram[];
 }
 
@@ -125,6 +158,12 @@ export interface Vram {
   name: string;
   total: number | null;
   free: number | null;
+  /** What the model's processes hold of it. */
+  model: number | null;
+  /** It borrows the machine's memory, and is judged by that. */
+  shared: boolean;
+  /** When it was read: cards are left alone while nothing runs. */
+  read_ms: number;
 }
 
 export interface Plan {

@@ -14,7 +14,7 @@ beforeAll(async () => (stage = await Stage.open()));
 afterAll(() => stage.close());
 
 /** Everything axe finds in these views, opened one after the other in one page. */
-async function findings(look: Look, views: View[]): Promise<string[]> {
+async function findings(look: Look, views: View[], press?: string): Promise<string[]> {
   const context = await stage.context(look);
   const page = await context.newPage();
   const heard = complaints(page);
@@ -24,7 +24,7 @@ async function findings(look: Look, views: View[]): Promise<string[]> {
     await page.locator("details").evaluateAll((all) => {
       for (const one of all) (one as HTMLDetailsElement).open = true;
     });
-    if (view.scenario === "busy") await page.locator(".pause > button").click();
+    if (press) await page.locator(press).click();
     // All of it in sight: of what is scrolled away axe cannot tell the contrast.
     const height = await page.evaluate(
       () => 400 + (document.querySelector("main")?.scrollHeight ?? 0),
@@ -36,7 +36,8 @@ async function findings(look: Look, views: View[]): Promise<string[]> {
         resultTypes: ["violations", "incomplete"],
       }),
     );
-    const undecided = incomplete.filter(({ id }) => id === "color-contrast");
+    // Contrast that axe cannot decide counts as wrong, save below something that was opened.
+    const undecided = incomplete.filter(({ id }) => id === "color-contrast" && !press);
     for (const { id, nodes } of [...violations, ...undecided]) {
       const where = nodes.map(({ target }) => target.join(" ")).join(", ");
       found.push(`${view.scenario}/${view.place ?? "now"}: ${id} at ${where}`);
@@ -64,6 +65,11 @@ describe("axe finds nothing wrong", () => {
       });
     }
   }
+
+  it("in the choice of pauses", async () => {
+    const views: View[] = [{ scenario: "busy" }, { scenario: "busy", language: "zh-CN" }];
+    expect(await findings({}, views, ".pause > button")).toEqual([]);
+  });
 
   it("with letters twice as large", async () => {
     const views = (["now", "recent", "connect", "settings"] as const).map((place): View => ({

@@ -234,8 +234,13 @@ describe("the page", () => {
     for (const letters of [100, 200]) {
       const context = await stage.context({});
       const page = await context.newPage();
-      for (const scenario of [...names]) {
-        await stage.show(page, { scenario }, letters);
+      const places = ["recent", "connect", "settings"] as const;
+      const views: View[] = [
+        ...names.map((scenario) => ({ scenario })),
+        ...places.map((place) => ({ scenario: "waiting", place })),
+      ];
+      for (const view of views) {
+        await stage.show(page, view, letters);
         const over = await page.evaluate(() => {
           const main = document.querySelector("main");
           const root = document.documentElement;
@@ -244,7 +249,7 @@ describe("the page", () => {
             (main?.scrollWidth ?? 0) - (main?.clientWidth ?? 0),
           );
         });
-        expect(over, `${scenario} at ${letters} %`).toBeLessThanOrEqual(0);
+        expect(over, `${view.scenario} ${view.place ?? ""} at ${letters} %`).toBeLessThanOrEqual(0);
       }
       await context.close();
     }

@@ -1,12 +1,15 @@
 /**
  * Pictures of every state, in both themes and languages, and of the sizes and modes that only a
- * few need: `node tests/browser/shots.ts FOLDER [PART-OF-A-NAME]`.
+ * few need: `node tests/browser/shots.ts FOLDER [PART-OF-A-NAME]`. With `readme` for a part the
+ * pictures that the README shows are taken anew, into `ui/shots`.
  */
+import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 import { names } from "../../src/host/fake/scenarios.ts";
-import { complaints, type Look, Stage, type View } from "./stage.ts";
+import { complaints, type Look, Stage, type Theme, type View } from "./stage.ts";
 
 interface Shot {
   name: string;
@@ -15,6 +18,21 @@ interface Shot {
   /** What is pressed before the picture is taken. */
   press?: string;
 }
+
+/** States in the order in which a desk usually meets them. */
+const faces = [
+  "starting",
+  "ready",
+  "busy",
+  "waiting",
+  "degraded",
+  "loading",
+  "cooling",
+  "down",
+  "paused",
+  "no_server",
+  "not_serving",
+];
 
 const languages = ["en", "zh-CN"] as const;
 /** In each place, what opens something. */
@@ -58,12 +76,57 @@ function* shots(): Generator<Shot> {
   yield { name: "broken-settings", view: { scenario: "broken_file", place: "settings" }, look: {} };
 }
 
-const [folder = "shots", part = ""] = process.argv.slice(2);
+/** What the README shows: small files, of the state that says most. */
+function* readme(): Generator<Shot> {
+  const height = 640;
+  for (const theme of themes) {
+    yield { name: `readme-${theme}`, view: { scenario: "waiting" }, look: { theme, height } };
+  }
+  const view = { scenario: "waiting", language: "zh-CN" } as const;
+  yield { name: "readme-zh-CN", view, look: { height } };
+  yield { name: "readme-down", view: { scenario: "down" }, look: { height } };
+  yield {
+    name: "readme-connect",
+    view: { scenario: "waiting", place: "connect" },
+    look: { height },
+    press: "main summary >> nth=5",
+  };
+}
+
+/** Every tray icon on both grounds, with its word. */
+async function tray(stage: Stage, target: string): Promise<void> {
+  const icons = new URL("../../../icons/tray/", import.meta.url);
+  const drawn = (theme: Theme, face: string, size: number): string => {
+    const png = readFileSync(new URL(`${theme}/${face}-${size}.png`, icons)).toString("base64");
+    return `<img src="data:image/png;base64,${png}" width="${size}" height="${size}" alt="">`;
+  };
+  const row = (theme: Theme): string => {
+    const cells = faces.map(
+      (face) =>
+        `<td>${drawn(theme, face, 44)} ${drawn(theme, face, 22)} ${drawn(theme, face, 16)}<br>` +
+        `${face.replace("_", " ")}</td>`,
+    );
+    return `<tr class="${theme}">${cells.join("")}</tr>`;
+  };
+  const context = await stage.context({ width: 1210, height: 180 });
+  const page = await context.newPage();
+  await page.setContent(
+    `<style>body{margin:0}table{border-spacing:0}td{width:110px;height:90px;text-align:center;` +
+      `font:13px system-ui,"DejaVu Sans",sans-serif}.light{background:#f4f4f1;color:#1a1c1f}` +
+      `.dark{background:#202225;color:#eaebed}</style><table>${themes.map(row).join("")}</table>`,
+  );
+  await page.screenshot({ path: target });
+  await context.close();
+}
+
+const [wanted = "shots", part = ""] = process.argv.slice(2);
+const forReadme = part === "readme";
+const folder = forReadme ? fileURLToPath(new URL("../../shots", import.meta.url)) : wanted;
 await mkdir(folder, { recursive: true });
 const stage = await Stage.open();
 let taken = 0;
 try {
-  for (const { name, view, look, press } of shots()) {
+  for (const { name, view, look, press } of forReadme ? readme() : shots()) {
     if (!name.includes(part)) continue;
     const context = await stage.context(look);
     const page = await context.newPage();
@@ -73,6 +136,10 @@ try {
     await page.screenshot({ path: join(folder, `${name}.png`) });
     if (heard.length > 0) throw new Error(`${name}: ${heard.join("; ")}`);
     await context.close();
+    taken += 1;
+  }
+  if (forReadme || part === "") {
+    await tray(stage, join(folder, forReadme ? "readme-tray.png" : "tray.png"));
     taken += 1;
   }
 } finally {

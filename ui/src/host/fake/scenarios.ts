@@ -2,11 +2,10 @@
  * One snapshot for every state that the panel can show. Values are chosen to look like a real
  * desk; times are reckoned back from `now`.
  */
-import type { Face, Item, Record, Shell, Snapshot } from "../types";
+import type { Death, Face, Item, Shell, Snapshot } from "../types";
+import { FIXED_NOW, fresh, GIB, used } from "./desk.ts";
 
-const GIB = 2 ** 30;
-/** A fixed moment for those who compare pictures: a Tuesday, 14:05 UTC. */
-export const FIXED_NOW = Date.UTC(2026, 10, 24, 14, 5, 0);
+export { FIXED_NOW };
 
 export interface Scenario {
   snapshot: Snapshot;
@@ -18,199 +17,6 @@ export interface Scenario {
 }
 
 type Change = (snapshot: Snapshot, now: number) => void;
-
-const spread = (wait: number, first: number, total: number) => ({
-  wait: { p50: wait, p95: wait * 6 },
-  first_token: { p50: first, p95: first * 3 },
-  total: { p50: total, p95: total * 3 },
-});
-const nothingMeasured = () => {
-  const none = { p50: null, p95: null };
-  return { wait: none, first_token: none, total: none };
-};
-
-/** A desk that was never asked for anything. */
-function fresh(now: number): Snapshot {
-  return {
-    seq: 1,
-    version: "0.1.0",
-    now_ms: now,
-    state: "ready",
-    listen: ["127.0.0.1:11411", "[::1]:11411"],
-    upstream: {
-      base_url: "http://127.0.0.1:11434",
-      kind: "Ollama",
-      model: "qwen3:8b",
-      process: { pid: 4711, name: "ollama", resident: 5.6 * GIB },
-      wants_key: false,
-    },
-    queue: { running: 0, waiting: 0, max_waiting: 4, items: [] },
-    health: {
-      state: "ready",
-      consecutive_failures: 0,
-      last_error: null,
-      cooldown_ms: 0,
-      last_ok_ms: now - 3000,
-    },
-    latency: { ...nothingMeasured(), last_15_min: nothingMeasured() },
-    pressure: {
-      level: "normal",
-      cause: null,
-      ram: { total: 32 * GIB, available: 12.5 * GIB },
-      vram: [{ name: "RTX 4070", total: 12 * GIB, free: 2.2 * GIB }],
-    },
-    plan: { rung: 0, ceiling: null, reason: null },
-    window: { size: 8192, source: "loaded", counting: "learned" },
-    pause: null,
-    refused_origins: [],
-    recent: [],
-    notices: [],
-  };
-}
-
-const noRecord: Record = {
-  id: "",
-  app: null,
-  model: "qwen3:8b",
-  path: "/v1/chat/completions",
-  stream: true,
-  arrived: 0,
-  outcome: "done",
-  code: null,
-  fault: null,
-  queue_length: 0,
-  wait_ms: null,
-  first_token_ms: null,
-  total_ms: 0,
-  infer_ms: null,
-  budget: null,
-  prompt_before: null,
-  prompt_after: null,
-  dropped: 0,
-  asked: null,
-  granted: null,
-  grant_reason: null,
-  prompt_tokens: null,
-  completion_tokens: null,
-  finish: null,
-  rung: 0,
-  consecutive_failures: 0,
-  upstream_status: null,
-  upstream_kind: null,
-  upstream_code: null,
-  upstream_length: null,
-};
-
-/** A desk where things went on for a while. */
-function used(now: number): Snapshot {
-  const snapshot = fresh(now);
-  snapshot.seq = 41;
-  snapshot.latency = { ...spread(1200, 900, 15_200), last_15_min: spread(1900, 800, 14_100) };
-  snapshot.recent = history(now);
-  return snapshot;
-}
-
-function history(now: number): Record[] {
-  const done = (minutes: number, app: string, wait: number, first: number, total: number) => ({
-    ...noRecord,
-    app,
-    arrived: now - minutes * 60_000 - total,
-    wait_ms: wait,
-    first_token_ms: wait + first,
-    total_ms: total,
-    infer_ms: total - wait,
-    budget: 7136,
-    prompt_before: 2240,
-    prompt_after: 2240,
-    prompt_tokens: 2236,
-    completion_tokens: Math.round(((total - wait) / 1000) * 31),
-    finish: "stop",
-  });
-  const rows: Record[] = [
-    {
-      ...done(1, "Zed", 1900, 800, 14_100),
-      queue_length: 1,
-      prompt_before: 9420,
-      prompt_after: 6912,
-      dropped: 4,
-      asked: 4096,
-      granted: 1024,
-      grant_reason: "waiting",
-      rung: 1,
-    },
-    {
-      ...noRecord,
-      app: "Open WebUI",
-      arrived: now - 3 * 60_000,
-      outcome: "refused",
-      code: "LLM_OVERLOADED",
-      fault: "capacity",
-      queue_length: 4,
-      total_ms: 1,
-    },
-    done(4, "Cline", 300, 700, 9200),
-    {
-      ...noRecord,
-      app: "openai-python",
-      arrived: now - 6 * 60_000,
-      outcome: "failed",
-      code: "LLM_INTERRUPTED",
-      fault: "upstream",
-      wait_ms: 40,
-      first_token_ms: 910,
-      total_ms: 6400,
-      infer_ms: 6360,
-      budget: 7136,
-      prompt_before: 812,
-      prompt_after: 812,
-      consecutive_failures: 1,
-    },
-    done(8, "Zed", 20, 620, 11_800),
-    {
-      ...noRecord,
-      app: "aider",
-      arrived: now - 9 * 60_000,
-      outcome: "failed",
-      code: "LLM_UPSTREAM",
-      fault: "client",
-      wait_ms: 15,
-      total_ms: 120,
-      infer_ms: 105,
-      upstream_status: 400,
-      upstream_kind: "invalid_request_error",
-      upstream_code: "unsupported_parameter",
-      upstream_length: 214,
-    },
-    {
-      ...noRecord,
-      app: "Continue",
-      arrived: now - 10 * 60_000,
-      outcome: "left",
-      wait_ms: 2100,
-      total_ms: 3900,
-      infer_ms: 1800,
-    },
-    done(11, "Cline", 4200, 1100, 22_000),
-    done(12, "Zed", 15, 640, 8100),
-    done(13, "Zed", 2600, 900, 17_400),
-    {
-      ...noRecord,
-      app: "Claude Code",
-      path: "/v1/messages",
-      arrived: now - 14 * 60_000,
-      outcome: "refused",
-      code: "CONTEXT_OVERFLOW",
-      fault: "client",
-      total_ms: 4,
-    },
-    done(16, "Open WebUI", 700, 760, 12_600),
-    done(21, "Zed", 10, 590, 7300),
-  ];
-  return rows.map((row, index) => ({
-    ...row,
-    id: (0x5f00 - index).toString(16).padStart(16, "0"),
-  }));
-}
 
 function item(change: Partial<Item> & { id: string; app: string }): Item {
   return {
@@ -239,7 +45,7 @@ const answering = (): Item =>
       prompt_after: 2240,
       dropped: 0,
       asked: 4096,
-      granted: 4096,
+      granted: null,
       grant_reason: null,
     },
   });
@@ -283,14 +89,27 @@ function short(snapshot: Snapshot, level: "elevated" | "high" | "critical", mib:
 
 function failed(snapshot: Snapshot, now: number, state: Face, times: number): void {
   snapshot.state = state;
+  const death: Death = {
+    pid: 4711,
+    name: "ollama",
+    how: "unknown",
+    status: null,
+    memory_short: true,
+    resident: 5.6 * GIB,
+    available: 0.4 * GIB,
+    lived_ms: 5 * 3_600_000,
+    at_ms: now - 35_000,
+    text: "The model server's process is gone, and memory was short at that moment, after 5 hours (it held 5.6 GiB; 412 MiB of RAM was available)",
+  };
   snapshot.health = {
     state: "down",
     consecutive_failures: times,
-    last_error: "The model server's process is gone, and memory was short at that moment",
+    last_error: death.text,
     cooldown_ms: state === "cooling" ? 11_200 : 0,
     last_ok_ms: now - 38_000,
   };
   snapshot.upstream.process = null;
+  snapshot.upstream.last_death = death;
   const [first] = snapshot.recent;
   if (first) {
     Object.assign(first, {
@@ -430,7 +249,14 @@ const changes: { [name: string]: Change } = {
 function withoutServer(now: number, state: Face): Snapshot {
   const snapshot = fresh(now);
   snapshot.state = state;
-  snapshot.upstream = { base_url: null, kind: null, model: null, process: null, wants_key: false };
+  snapshot.upstream = {
+    base_url: null,
+    kind: null,
+    model: null,
+    process: null,
+    wants_key: false,
+    last_death: null,
+  };
   snapshot.window = { size: null, source: null, counting: null };
   snapshot.health = {
     state: state === "no_server" ? "down" : "unknown",
