@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::accept::room::Room;
 use crate::accept::caught;
+use crate::accept::room::Room;
 use crate::clock::Clock;
 use crate::config::{BaseUrl, Loaded, Settings};
 use crate::demo::Demo;
