@@ -9,10 +9,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::accept::caught;
 use crate::accept::room::Room;
 use crate::clock::Clock;
 use crate::config::{BaseUrl, Loaded, Settings};
@@ -31,6 +33,9 @@ use super::readings::Readings;
 use super::refused::Refused;
 use super::sleep::{self, Battery, Pace};
 use super::{Gateway, WatchedProcess, background, process as life, reload, rules};
+
+/// Between a panic of a task beside the requests and its next start.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What a gateway is made of.
 pub struct Options {
@@ -190,15 +195,15 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     gateway.publish().map_err(StartError::State)?;
     let mut beside = JoinSet::new();
     beside.spawn(background::carry_out(Arc::clone(&gateway), effects));
-    beside.spawn(background::watch_memory(Arc::clone(&gateway)));
-    beside.spawn(background::watch_process(Arc::clone(&gateway)));
-    beside.spawn(life::watch_life(Arc::clone(&gateway)));
+    keep(&mut beside, &gateway, background::watch_memory);
+    keep(&mut beside, &gateway, background::watch_process);
+    keep(&mut beside, &gateway, life::watch_life);
     #[cfg(target_os = "linux")]
-    beside.spawn(background::hear_stalls(Arc::clone(&gateway)));
-    beside.spawn(reload::watch(Arc::clone(&gateway)));
-    beside.spawn(sleep::watch(Arc::clone(&gateway)));
+    keep(&mut beside, &gateway, background::hear_stalls);
+    keep(&mut beside, &gateway, reload::watch);
+    keep(&mut beside, &gateway, sleep::watch);
     #[cfg(target_os = "linux")]
-    beside.spawn(sleep::keep_awake(Arc::clone(&gateway)));
+    keep(&mut beside, &gateway, sleep::keep_awake);
     let ticking = gateway.owner.clone();
     beside.spawn(async move { ticking.run().await });
     Ok(Running {
@@ -244,6 +249,22 @@ impl Running {
         self.gateway.recorder.flush();
         drop(super::lock(&self.gateway.lock).take());
     }
+}
+
+/// Runs a task for as long as the gateway lives, again if it panics: what it watches would else
+/// stay as it was seen last.
+fn keep<W, F>(beside: &mut JoinSet<()>, gateway: &Arc<Gateway>, work: W)
+where
+    W: Fn(Arc<Gateway>) -> F + Send + 'static,
+    F: Future<Output = ()> + Send,
+{
+    let gateway = Arc::clone(gateway);
+    beside.spawn(async move {
+        while caught(work(Arc::clone(&gateway))).await.is_none() {
+            tracing::error!("a task beside the requests failed and is started again");
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+    });
 }
 
 fn demo_root(settings: &Settings) -> Option<BaseUrl> {

@@ -132,7 +132,9 @@ impl StreamRelay {
             }
             StreamEnd::NoFinish => {
                 let refusal = Refusal::Interrupted { how: Cut::NoFinish };
-                Some(self.cut(&refusal, Ending::Died(Outage::Reset)))
+                // A polite end proves no death: some servers never send a finish marker, and their
+                // bodies must not be taken for ones that kill the server.
+                Some(self.cut(&refusal, Ending::Failed(Outage::Reset)))
             }
         }
     }

@@ -101,7 +101,7 @@ fn idle(tray: &Program, when: &str) {
     let after = (switches(tray.pid()), ticks(tray.pid()));
     println!(
         "{when}, 30 s idle: {:.2} context switches a second, {:.3} % of a core",
-        (after.0 - before.0) as f64 / 30.0,
+        (after.0.saturating_sub(before.0)) as f64 / 30.0,
         (after.1 - before.1) as f64 / 30.0
     );
 }
@@ -117,6 +117,7 @@ fn rollup(pid: u32, name: &str) -> u64 {
     number.unwrap_or_default()
 }
 
+/// Of the threads that are there now; those of one that ended meanwhile are lost.
 fn switches(pid: u32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
         .unwrap()

@@ -84,7 +84,7 @@ async fn an_end_is_noticed_at_once_and_told_from_a_kill() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_servers_children_are_counted_with_it() {
-    let mut parent = shell("sh -c 'read line' & read line; kill $!");
+    let mut parent = shell("sleep 600 & read line; kill $!");
     let family = loop {
         let seen = described(parent.id(), "sh".to_owned(), Found::Surely).unwrap();
         if !seen.children.is_empty() {
