@@ -15,6 +15,8 @@ const TITLE: &str = "OneSlot";
 fn the_numbers_of_the_tray() {
     let size = std::fs::metadata(BINARY).unwrap().len();
     println!("program: {:.1} MB", size as f64 / 1e6);
+    // Pages of a program that was just written count as private until they are on the disk.
+    let _ = std::process::Command::new("sync").status();
     let desktop = Desktop::new();
     let host = Host::on(&desktop);
     let tray = Setup::bare(&desktop)
