@@ -110,11 +110,17 @@ impl Hog {
 
     /// Holds so much, and waits until it does. Whoever the kernel kills meanwhile is not the hog.
     pub(crate) fn hold(&mut self, mib: u64) {
+        assert!(self.press(mib), "the hog lives");
+    }
+
+    /// As [`Self::hold`], at the very limit: while a killed model's memory is not free yet the
+    /// kernel may take the hog as well. Whether it lived.
+    pub(crate) fn press(&mut self, mib: u64) -> bool {
         let stdin = self.child.stdin.as_mut().expect("its input is piped");
-        writeln!(stdin, "{mib}").expect("the hog listens");
         let mut line = String::new();
-        self.said.read_line(&mut line).expect("the hog speaks");
-        assert_eq!(line.trim(), format!("held {mib}"), "the hog lives");
+        writeln!(stdin, "{mib}").is_ok()
+            && self.said.read_line(&mut line).is_ok()
+            && line.trim() == format!("held {mib}")
     }
 }
 
