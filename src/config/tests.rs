@@ -1,3 +1,5 @@
+//! Tests of `config`: each name is what it promises.
+
 mod corruption;
 mod edits;
 mod layers;

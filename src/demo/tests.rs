@@ -1,3 +1,5 @@
+//! Tests of `demo`: each name is what it promises.
+
 use http_body_util::Full;
 use hyper::client::conn::http1 as client;
 

@@ -1,3 +1,5 @@
+//! Tests of `doctor`: each name is what it promises.
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 

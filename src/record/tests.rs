@@ -1,3 +1,5 @@
+//! Tests of `record`: each name is what it promises.
+
 use std::sync::Arc;
 use std::time::Duration;
 

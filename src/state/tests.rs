@@ -1,3 +1,5 @@
+//! Tests of `state`: each name is what it promises.
+
 use std::fs;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of `lines`: each name is what it promises.
+
 use std::fs;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

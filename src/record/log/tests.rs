@@ -1,3 +1,5 @@
+//! Tests of `log`: each name is what it promises.
+
 use std::fs;
 use std::panic::Location;
 use std::sync::mpsc;

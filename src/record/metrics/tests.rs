@@ -1,3 +1,5 @@
+//! Tests of `metrics`: each name is what it promises.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::snapshot::{Pause, Pressure, Queue, Ram};

@@ -1,3 +1,5 @@
+//! Tests of `observe`: each name is what it promises.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of `sse`: each name is what it promises.
+
 use proptest::prelude::*;
 
 use super::{EVENT_LIMIT, Event, Splitter};
