@@ -407,7 +407,7 @@ fn an_upload_that_finds_no_room_is_told_so_in_time() {
 // Readers.
 
 #[test]
-fn a_stuck_reader_is_cut_and_one_that_reads_a_kilobyte_a_second_is_not() {
+fn a_stuck_reader_is_cut_and_one_that_reads_four_kilobytes_a_second_is_not() {
     // A third of the limit people have, at four times the rate; `cargo xtask load` has the rest.
     let upstream = Upstream::plain();
     let mut gateway = quiet(&upstream)
