@@ -139,9 +139,17 @@ fn each_state_of_a_real_server_is_seen_within_a_second() {
     assert_eq!(pictures.len(), 8, "each state has a picture of its own");
 }
 
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Starts the server again at a fraction of its pace, so that its loading can be looked at.
 fn slowly(model: &mut RealModel, look: impl FnOnce()) {
-    model.restart_unready();
+    let starting = model.begin_again();
     let pid = model.pid();
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -153,9 +161,11 @@ fn slowly(model: &mut RealModel, look: impl FnOnce()) {
                 std::thread::sleep(Duration::from_millis(8));
             }
         });
+        // Also when the look fails: a thread that goes on would hold the failure up for ever.
+        let _ended = Ends(&ends);
         look();
-        ends.store(true, Ordering::Relaxed);
     });
+    starting.until_ready();
 }
 
 #[test]

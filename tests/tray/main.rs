@@ -17,10 +17,12 @@
 
 mod support;
 
+mod growth;
 mod hosts;
 mod live;
 mod measure;
 mod menu;
+mod notices;
 mod panel;
 mod start;
 mod states;

@@ -139,7 +139,7 @@ fn starting_at_login_is_a_choice_hidden_and_revoked() {
     let entry = stage
         .desktop
         .home()
-        .join(".config/autostart/OneSlot.desktop");
+        .join("config/autostart/OneSlot.desktop");
     assert!(!entry.exists(), "nobody chose it");
     stage.icon.press("Start at login");
     let text = eventually("there is an entry", || std::fs::read_to_string(&entry).ok());

@@ -5,7 +5,9 @@ pub(crate) mod desktop;
 pub(crate) mod driver;
 pub(crate) mod host;
 pub(crate) mod network;
+pub(crate) mod notices;
 pub(crate) mod program;
+pub(crate) mod signals;
 pub(crate) mod windows;
 
 #[path = "../gateway/support/canary.rs"]

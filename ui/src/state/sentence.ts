@@ -77,8 +77,15 @@ export function sentence(
     case "no_server":
       return { key: "face.no_server", places: {} };
     case "not_serving":
-      return { key: "face.not_serving", places: {} };
+      return isPortTaken(snapshot)
+        ? { key: "face.not_serving", places: {} }
+        : { key: "face.not_serving.failed", places: {} };
   }
+}
+
+/** Whether a gateway that does not serve has only its port in the way. */
+export function isPortTaken(snapshot: Snapshot): boolean {
+  return snapshot.notices.some((notice) => notice.code === "port_taken");
 }
 
 function working(snapshot: Snapshot, unnamed: Unnamed): Saying {
