@@ -19,7 +19,9 @@ mod support;
 
 mod growth;
 mod hosts;
+mod hygiene;
 mod live;
+mod login;
 mod measure;
 mod menu;
 mod notices;

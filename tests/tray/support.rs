@@ -30,6 +30,9 @@ pub(crate) mod group;
 pub(crate) mod live;
 #[path = "../gateway/support/process.rs"]
 pub(crate) mod process;
+#[path = "../gateway/support/refused.rs"]
+#[expect(dead_code, reason = "the gateway's tests use the rest")]
+pub(crate) mod refused;
 #[path = "../gateway/support/script.rs"]
 #[expect(dead_code, reason = "the gateway's tests use the rest")]
 pub(crate) mod script;

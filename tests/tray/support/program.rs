@@ -27,6 +27,8 @@ pub(crate) struct Setup<'a> {
     toml: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
+    program: PathBuf,
+    umask: Option<&'static str>,
 }
 
 impl<'a> Setup<'a> {
@@ -42,6 +44,8 @@ impl<'a> Setup<'a> {
             toml: String::new(),
             args: vec!["--hidden".to_owned()],
             env: Vec::new(),
+            program: PathBuf::from(BINARY),
+            umask: None,
         }
         .config("listen = [\"127.0.0.1:0\"]")
     }
@@ -65,6 +69,18 @@ impl<'a> Setup<'a> {
         self
     }
 
+    /// The same program at another place.
+    pub(crate) fn program(mut self, path: &Path) -> Self {
+        self.program = path.to_owned();
+        self
+    }
+
+    /// Started by somebody with this mask for the modes of new files.
+    pub(crate) fn umask(mut self, mask: &'static str) -> Self {
+        self.umask = Some(mask);
+        self
+    }
+
     /// What was added to the environment.
     pub(crate) fn env_added(&self) -> Vec<(String, String)> {
         self.env.clone()
@@ -79,7 +95,16 @@ impl<'a> Setup<'a> {
 
     /// Starts the tray.
     pub(crate) fn start_as_is(self) -> Program {
-        let command = self.desktop.command(BINARY);
+        let program = self.program.to_string_lossy().into_owned();
+        let command = match self.umask {
+            None => self.desktop.command(&program),
+            Some(mask) => {
+                let mut shell = self.desktop.command("sh");
+                let script = format!("umask {mask} && exec \"$0\" \"$@\"");
+                shell.args(["-c", &script, &program]);
+                shell
+            }
+        };
         self.spawn(command)
     }
 
