@@ -11,7 +11,6 @@ pub(crate) mod signals;
 pub(crate) mod windows;
 
 #[path = "../gateway/support/canary.rs"]
-#[expect(dead_code, reason = "the gateway's tests use the rest")]
 pub(crate) mod canary;
 #[path = "../gateway/support/chat.rs"]
 #[expect(dead_code, reason = "the gateway's tests use the rest")]

@@ -6,14 +6,19 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use serde_json::Value;
 
+use super::canary::{files_under, found_in};
 use super::client::{Client, Response, request};
 use super::desktop::Desktop;
 use super::upstream::Upstream;
 use super::{chat, eventually};
 
+/// No file of the tray's own is larger.
+const LARGEST: u64 = 64 << 20;
+
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_oneslot");
 
-/// A running tray or daemon.
+/// A running tray or daemon. With it ends a search of everything that was written for the canary
+/// that every prompt of the suite carries.
 pub(crate) struct Program {
     child: Child,
     state: PathBuf,
@@ -108,6 +113,12 @@ impl<'a> Setup<'a> {
         self.spawn(command)
     }
 
+    /// Starts the tray with the settings file as it lies there.
+    pub(crate) fn start_without_writing(mut self) -> Program {
+        self.toml.clear();
+        self.start_as_is()
+    }
+
     /// Starts `oneslotd` with the same state directory, and waits until it serves.
     pub(crate) fn start_daemon(self) -> Program {
         let mut path = PathBuf::from(BINARY);
@@ -140,6 +151,9 @@ impl<'a> Setup<'a> {
     }
 
     fn write(&self) {
+        if self.toml.is_empty() {
+            return;
+        }
         let config = self.desktop.home().join("oneslot.toml");
         std::fs::write(config, &self.toml).expect("the settings can be written");
     }
@@ -286,10 +300,24 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
+        self.kill();
         if std::thread::panicking() {
             eprintln!("{}", self.said());
+            return;
         }
-        self.kill();
+        let home = self.state.parent().expect("the state is in the home");
+        for file in files_under(home) {
+            // A program is not what somebody wrote.
+            let is_program = file.metadata().is_ok_and(|it| it.len() > LARGEST);
+            let bytes = if is_program {
+                Vec::new()
+            } else {
+                std::fs::read(&file).unwrap_or_default()
+            };
+            if let Some(form) = found_in(&bytes) {
+                panic!("{form:?}, a form of what every request holds, in {}", file.display());
+            }
+        }
     }
 }
 
