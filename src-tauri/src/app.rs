@@ -249,7 +249,8 @@ impl App {
         let language = self.shell.language();
         let server = shown.snapshot.upstream.kind.clone();
         let server = server.unwrap_or_else(|| self.words.say(language, "some.server", &[]));
-        let cause = shown.snapshot.pressure.cause.clone().unwrap_or_default();
+        let cause = shown.snapshot.pressure.cause.as_deref();
+        let cause = self.words.hears(language, cause.unwrap_or_default());
         let places = [("server", server.as_str()), ("cause", cause.as_str())];
         let text = match incident {
             Incident::NotServing if !face::is_port_taken(&shown.snapshot) => "failed",
@@ -268,9 +269,10 @@ impl App {
     /// Words for a wish that was not carried out: what a person pressed, and why nothing came of
     /// it.
     pub fn refusal(&self, key: &str, fault: &crate::serving::Fault) -> Told {
+        let language = self.shell.language();
         Told {
-            title: self.words.say(self.shell.language(), key, &[]),
-            text: fault.text.clone(),
+            title: self.words.say(language, key, &[]),
+            text: self.words.hears(language, &fault.text),
         }
     }
 }

@@ -11,6 +11,7 @@ use super::support::client::Client;
 use super::support::desktop::Desktop;
 use super::support::host::{Host, Icon, Look};
 use super::support::live::{LIVE_LIMIT, RealModel, alone};
+use super::support::notices::Notices;
 use super::support::process::signal;
 use super::support::program::{Program, Setup};
 use super::support::{LIMIT, chat, eventually, network, within};
@@ -172,7 +173,7 @@ fn slowly(model: &mut RealModel, look: impl FnOnce()) {
 fn a_real_answer_is_stopped_and_a_pause_refuses_and_resuming_serves() {
     let _alone = alone();
     let desktop = Desktop::new();
-    let host = Host::on(&desktop);
+    let (host, notices) = (Host::on(&desktop), Notices::on(&desktop));
     let model = RealModel::start(WINDOW);
     let tray = before(&desktop, &model.url());
     let icon = host.icon();
@@ -209,6 +210,13 @@ fn a_real_answer_is_stopped_and_a_pause_refuses_and_resuming_serves() {
     icon.press("Resume");
     tray.until_status("it is resumed", |status| status["pause"].is_null());
     assert_eq!(served(&tray), 200, "the next request is served");
+
+    // One that cannot give its memory back says so, and goes on.
+    icon.press("Unload the model");
+    let told = eventually("why nothing was unloaded", || notices.shown().pop());
+    assert_eq!(told.title, "Unload the model");
+    assert!(told.text.contains("stop the server to free"), "{told:?}");
+    assert_eq!(served(&tray), 200, "the model is still there");
 
     icon.press("Pause until I resume");
     icon.until_says(SOON * 2, "Paused until you resume");

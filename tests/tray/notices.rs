@@ -110,6 +110,7 @@ fn a_lost_server_and_short_memory_are_told_once_each_and_flaps_are_not() {
     let told = lost.until_told(&["OpenAI-compatible server 停止响应"]);
     assert!(told[0].text.contains("自动重试"), "{told:?}");
     let told = short.until_told(&["内存不足"]);
+    assert!(told[0].text.starts_with("可用内存"), "{told:?}");
     assert!(told[0].text.contains("回答会缩短"), "{told:?}");
 
     // Ten more, and the last one lasts: it is the incident that was told already.

@@ -9,7 +9,7 @@ use super::support::driver::Panel;
 use super::support::host::Host;
 use super::support::program::{BINARY, Program, Setup, get, open_chat};
 use super::support::upstream::Upstream;
-use super::support::{LIMIT, eventually};
+use super::support::{LIMIT, eventually, network};
 
 fn second_start(desktop: &Desktop) {
     let state = desktop.home().join("state");
@@ -95,6 +95,32 @@ fn another_port_is_offered_where_a_stranger_has_it_and_is_written_down_and_serve
     assert!(file.contains(&address.to_string()), "it is written: {file}");
     assert!(file.contains("# kept by hand"), "comments stay: {file}");
     panel.close();
+}
+
+#[test]
+fn a_port_that_the_system_refuses_is_said_with_its_cause() {
+    // Only in a network of its own is it sure which ports the system keeps.
+    if !network::is_own("start::a_port_that_the_system_refuses_is_said_with_its_cause") {
+        return;
+    }
+    let desktop = Desktop::new();
+    let host = Host::on(&desktop);
+    let upstream = Upstream::plain();
+    let mut tray = Setup::before(&desktop, &upstream)
+        .config("listen = [\"127.0.0.1:80\"]")
+        .started_by(&["setpriv", "--bounding-set", "-net_bind_service"])
+        .start_as_is();
+    let icon = host.icon();
+    icon.until_says(LIMIT, "Not serving: the system refuses the port");
+    let said = tray.said();
+    assert!(said.contains("127.0.0.1:80 is kept by the system"), "{said}");
+    assert!(tray.is_alive(), "it stays, to say so");
+    std::fs::write(
+        desktop.home().join("oneslot.toml"),
+        tray.config_text().replace(":80", ":0"),
+    )
+    .unwrap();
+    icon.until_says(LIMIT, "Ready");
 }
 
 #[test]

@@ -50,8 +50,7 @@ fn state(seen: &Seen<'_>) -> String {
             Some(until) => seen.say("face.paused.until", &[("time", &clock(seen, until))]),
         },
         Face::NoServer => seen.say("face.no_server", &[]),
-        Face::NotServing if is_port_taken(snapshot) => seen.say("face.not_serving", &[]),
-        Face::NotServing => seen.say("face.not_serving.failed", &[]),
+        Face::NotServing => seen.say(why_not_serving(snapshot), &[]),
     }
 }
 
@@ -59,6 +58,17 @@ fn state(seen: &Seen<'_>) -> String {
 pub fn is_port_taken(snapshot: &Snapshot) -> bool {
     let mut notices = snapshot.notices.iter();
     notices.any(|notice| notice.code == "port_taken")
+}
+
+fn why_not_serving(snapshot: &Snapshot) -> &'static str {
+    let mut notices = snapshot.notices.iter();
+    if is_port_taken(snapshot) {
+        "face.not_serving"
+    } else if notices.any(|notice| notice.code == "port_refused") {
+        "face.not_serving.refused"
+    } else {
+        "face.not_serving.failed"
+    }
 }
 
 fn working(seen: &Seen<'_>) -> String {

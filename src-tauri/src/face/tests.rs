@@ -88,6 +88,8 @@ fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
         code: "port_taken".to_owned(),
         text: "127.0.0.1:11411 is held by python3 (process 2841)".to_owned(),
     });
+    let mut reserved = taken.clone();
+    reserved.notices[0].code = "port_refused".to_owned();
     let paused = |until_ms: Option<u64>| Snapshot {
         pause: Some(Pause { until_ms }),
         ..served(Icon::Paused)
@@ -158,6 +160,11 @@ fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
             taken,
             "Not serving: port taken",
             "未提供服务：端口被占用",
+        ),
+        (
+            reserved,
+            "Not serving: the system refuses the port",
+            "未提供服务：系统不允许使用该端口",
         ),
         (
             unnamed(Icon::NotServing),

@@ -33,7 +33,7 @@ pub(crate) struct Setup<'a> {
     args: Vec<String>,
     env: Vec<(String, String)>,
     program: PathBuf,
-    umask: Option<&'static str>,
+    starter: Vec<String>,
 }
 
 impl<'a> Setup<'a> {
@@ -50,7 +50,7 @@ impl<'a> Setup<'a> {
             args: vec!["--hidden".to_owned()],
             env: Vec::new(),
             program: PathBuf::from(BINARY),
-            umask: None,
+            starter: Vec::new(),
         }
         .config("listen = [\"127.0.0.1:0\"]")
     }
@@ -81,8 +81,14 @@ impl<'a> Setup<'a> {
     }
 
     /// Started by somebody with this mask for the modes of new files.
-    pub(crate) fn umask(mut self, mask: &'static str) -> Self {
-        self.umask = Some(mask);
+    pub(crate) fn umask(self, mask: &str) -> Self {
+        let script = format!("umask {mask} && exec \"$@\"");
+        self.started_by(&["sh", "-c", &script, "sh"])
+    }
+
+    /// Started by another program that takes its name and arguments behind its own.
+    pub(crate) fn started_by(mut self, starter: &[&str]) -> Self {
+        self.starter = starter.iter().map(ToString::to_string).collect();
         self
     }
 
@@ -101,13 +107,12 @@ impl<'a> Setup<'a> {
     /// Starts the tray.
     pub(crate) fn start_as_is(self) -> Program {
         let program = self.program.to_string_lossy().into_owned();
-        let command = match self.umask {
+        let command = match self.starter.split_first() {
             None => self.desktop.command(&program),
-            Some(mask) => {
-                let mut shell = self.desktop.command("sh");
-                let script = format!("umask {mask} && exec \"$0\" \"$@\"");
-                shell.args(["-c", &script, &program]);
-                shell
+            Some((starter, words)) => {
+                let mut command = self.desktop.command(starter);
+                command.args(words).arg(&program);
+                command
             }
         };
         self.spawn(command)

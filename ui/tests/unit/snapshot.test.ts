@@ -67,6 +67,8 @@ describe("the sentence on top", () => {
     const { snapshot } = scenario("not_serving", FIXED_NOW);
     snapshot.notices = [{ code: "start_failed", text: "listen: no address" }];
     expect(sentence(snapshot, unnamed, at).key).toBe("face.not_serving.failed");
+    snapshot.notices = [{ code: "port_refused", text: "127.0.0.1:80 is reserved" }];
+    expect(sentence(snapshot, unnamed, at).key).toBe("face.not_serving.refused");
   });
 
   it("names who is answered, and a nameless one as well as can be", () => {
