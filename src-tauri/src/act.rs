@@ -9,8 +9,8 @@ use tauri_plugin_clipboard_manager::ClipboardExt as _;
 
 use crate::app::App;
 use crate::face::{Dialect, Span, Wish};
-use crate::{login, notify, panel};
 use crate::serving::{Fault, Serving};
+use crate::{login, notify, panel};
 
 /// The hour at which "tomorrow" begins.
 const MORNING: i8 = 8;
@@ -29,7 +29,11 @@ pub fn carry_out(app: &AppHandle, wish: Wish) {
         }),
         Wish::Resume => beside(app, "menu.resume", async move { serving.resume().await }),
         Wish::Check => beside(app, "menu.check", async move { serving.check().await }),
-        Wish::Stop => beside(app, "menu.stop", async move { serving.stop_answers().await }),
+        Wish::Stop => beside(
+            app,
+            "menu.stop",
+            async move { serving.stop_answers().await },
+        ),
         Wish::Unload => beside(app, "menu.unload", async move {
             serving.unload().await.map(|_| ())
         }),

@@ -115,8 +115,7 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
     reason = "the toolkit's macro holds a way out for broken bundles"
 )]
 fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
-    let builder = tauri::Builder::default()
-        .plugin(tauri_plugin_clipboard_manager::init());
+    let builder = tauri::Builder::default().plugin(tauri_plugin_clipboard_manager::init());
     let builder = crate::platform::plugins(builder);
     let running = builder
         .manage(app)

@@ -138,7 +138,9 @@ mod entry {
     /// # Errors
     /// Its path cannot be written in such a file.
     fn entry(program: &Path) -> io::Result<String> {
-        let path = program.to_str().filter(|path| !path.contains(char::is_control));
+        let path = program
+            .to_str()
+            .filter(|path| !path.contains(char::is_control));
         let path = path.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(format!(
             "[Desktop Entry]\n\
@@ -181,7 +183,8 @@ mod entry {
             file.load_from_data(text, glib::KeyFileFlags::NONE).unwrap();
             let command = file.string("Desktop Entry", "Exec").unwrap();
             let words = glib::shell_parse_argv(command.as_str()).unwrap();
-            let fields = |word: &std::ffi::OsString| word.to_str().unwrap().replace("%%", "%").into();
+            let fields =
+                |word: &std::ffi::OsString| word.to_str().unwrap().replace("%%", "%").into();
             words.iter().map(fields).collect()
         }
 

@@ -49,7 +49,7 @@ fn left(desktop: &Desktop, tray: &Program) -> Left {
 /// Threads and connections that are at rest go after a while.
 fn until_as_before(desktop: &Desktop, tray: &Program, before: &Left) {
     let mut last = None;
-    let same = within(LIMIT, "nothing more is left than before", || {
+    within(LIMIT, "nothing more is left than before", || {
         let now = left(desktop, tray);
         let same = now.files == before.files
             && now.strays == before.strays
@@ -59,7 +59,6 @@ fn until_as_before(desktop: &Desktop, tray: &Program, before: &Left) {
         same.then_some(())
     });
     println!("{before:?} before, {last:?} after");
-    same
 }
 
 #[test]
@@ -86,7 +85,10 @@ fn ten_thousand_changes_of_the_gateway_leave_no_growth_and_are_drawn_at_a_steady
     let took = began.elapsed();
     until_as_before(&desktop, &tray, &before);
     let grown = tray.private_kib().saturating_sub(kib);
-    println!("10,000 changes in {took:?}: {grown} KiB more; {:?}", signals.all());
+    println!(
+        "10,000 changes in {took:?}: {grown} KiB more; {:?}",
+        signals.all()
+    );
     assert!(grown < 3 * 1024, "10,000 changes took {grown} KiB");
     // Two looks a second, and one for the last state.
     let most = usize::try_from(took.as_millis() / 500 + 2).unwrap();

@@ -45,7 +45,12 @@ fn send(tray: &Program, body: &serde_json::Value) -> Client {
     ];
     let path = format!("/v1/chat/completions?key={CLIENT_KEY}");
     let mut client = Client::connect(tray.address());
-    client.send(&request("POST", &path, &fields, body.to_string().as_bytes()));
+    client.send(&request(
+        "POST",
+        &path,
+        &fields,
+        body.to_string().as_bytes(),
+    ));
     client
 }
 
@@ -100,12 +105,17 @@ fn no_content_and_no_key_stays_behind_tray_panel_and_notifications() {
     icon.press("Unload the model");
     eventually("it is told", || (!notices.shown().is_empty()).then_some(()));
     icon.press("Open logs");
-    tray.until_status("the server is well", |status| status["health"]["state"] == "ready");
+    tray.until_status("the server is well", |status| {
+        status["health"]["state"] == "ready"
+    });
     icon.until_says(LIMIT, "Ready");
     close_panel(&desktop, &tray);
     let shown = format!("{:?}", notices.shown());
     let mut places = vec![
-        ("the status".to_owned(), tray.status().to_string().into_bytes()),
+        (
+            "the status".to_owned(),
+            tray.status().to_string().into_bytes(),
+        ),
         ("notifications".to_owned(), shown.into_bytes()),
         ("the clipboard".to_owned(), desktop.clipboard().into_bytes()),
         ("the rows".to_owned(), icon.texts().concat().into_bytes()),
@@ -120,7 +130,10 @@ fn no_content_and_no_key_stays_behind_tray_panel_and_notifications() {
     }
     let has = |part: &str| places.iter().any(|(place, _)| place.contains(part));
     assert!(has("oneslot.log"), "the log is among what is searched");
-    assert!(has("data/"), "the panel's storage is among what is searched");
+    assert!(
+        has("data/"),
+        "the panel's storage is among what is searched"
+    );
     let ends = |key: &'static str| [key, &key[key.len() - 8..]];
     for (place, bytes) in &places {
         assert!(!is_in(bytes, CANARY), "content in {place}");
@@ -129,7 +142,10 @@ fn no_content_and_no_key_stays_behind_tray_panel_and_notifications() {
         }
         for part in ends(UPSTREAM_KEY) {
             let at_home = place.contains("toml");
-            assert!(at_home || !is_in(bytes, part), "the server's key in {place}");
+            assert!(
+                at_home || !is_in(bytes, part),
+                "the server's key in {place}"
+            );
         }
     }
 }
@@ -163,8 +179,15 @@ fn under_the_widest_mask_what_tray_and_panel_write_is_their_owners_alone() {
     std::thread::sleep(Duration::from_secs(1));
     close_panel(&desktop, &tray);
     let mut looked = 0;
-    for file in files_under(&own("state")).into_iter().chain(files_under(&own("config"))) {
-        let mode = std::fs::symlink_metadata(&file).unwrap().permissions().mode() & 0o777;
+    for file in files_under(&own("state"))
+        .into_iter()
+        .chain(files_under(&own("config")))
+    {
+        let mode = std::fs::symlink_metadata(&file)
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777;
         assert_eq!(mode, 0o600, "{} is {mode:o}", file.display());
         looked += 1;
     }
@@ -256,7 +279,11 @@ fn ended(asks: Asks, answer: Answer) {
     assert!(status.success(), "{status:?}");
     let again = eventually("the port is free", || TcpListener::bind(address).ok());
     drop(again);
-    assert_eq!(upstream.chats().len(), 1, "nobody from the line was sent on");
+    assert_eq!(
+        upstream.chats().len(),
+        1,
+        "nobody from the line was sent on"
+    );
     let lock = std::fs::read_to_string(tray.state_path().join("gateway.lock"));
     let names_it = lock.is_ok_and(|lock| lock.contains(&address.to_string()));
     assert!(!names_it, "nothing says that it still serves");

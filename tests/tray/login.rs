@@ -27,7 +27,8 @@ fn put(entry: &Path, text: &str) {
     std::fs::write(entry, text).unwrap();
 }
 
-const STALE: &str = "[Desktop Entry]\nType=Application\nName=OneSlot\nExec=/tmp/.mount_gone/oneslot\n";
+const STALE: &str =
+    "[Desktop Entry]\nType=Application\nName=OneSlot\nExec=/tmp/.mount_gone/oneslot\n";
 
 #[test]
 fn a_program_in_a_folder_with_a_space_is_started_at_login_hidden_and_the_entry_goes_when_revoked() {

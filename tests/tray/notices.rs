@@ -47,7 +47,10 @@ fn stage(kept: &str, settings: &[String]) -> Stage {
 impl Stage {
     fn until_told(&self, titles: &[&str]) -> Vec<Notice> {
         let shown = || self.notices.shown();
-        let why = format!("{titles:?} are told; the icon says {}", self.icon.look().tooltip);
+        let why = format!(
+            "{titles:?} are told; the icon says {}",
+            self.icon.look().tooltip
+        );
         within(PATIENCE, &why, || {
             (shown().len() >= titles.len()).then_some(())
         });
@@ -103,6 +106,10 @@ fn a_lost_server_and_short_memory_are_told_once_each_and_flaps_are_not() {
     both.told(&[]);
 
     upstream.die();
+    for one in [&both, &lost, &short] {
+        // Nobody asks for anything here, so it would be found out only at the next idle look.
+        one.tray.control("/oneslot/check");
+    }
     let down = "OpenAI-compatible server stopped answering";
     let told = both.until_told(&[down, "Memory is short"]);
     assert!(told[0].text.contains("looks again by itself"), "{told:?}");
@@ -146,10 +153,7 @@ fn flaps(upstream: &Upstream, stage: &Stage, times: usize) {
 #[test]
 fn a_taken_port_is_told_once_with_what_to_do_and_not_where_that_was_switched_off() {
     let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let listen = [format!(
-        "listen = [\"{}\"]",
-        stranger.local_addr().unwrap()
-    )];
+    let listen = [format!("listen = [\"{}\"]", stranger.local_addr().unwrap())];
     let english = stage(ENGLISH, &listen);
     let chinese = stage(CHINESE, &listen);
     let silent = stage(r#"{"notify": {"not_serving": false}}"#, &listen);

@@ -113,7 +113,10 @@ fn a_port_that_the_system_refuses_is_said_with_its_cause() {
     let icon = host.icon();
     icon.until_says(LIMIT, "Not serving: the system refuses the port");
     let said = tray.said();
-    assert!(said.contains("127.0.0.1:80 is kept by the system"), "{said}");
+    assert!(
+        said.contains("127.0.0.1:80 is kept by the system"),
+        "{said}"
+    );
     assert!(tray.is_alive(), "it stays, to say so");
     std::fs::write(
         desktop.home().join("oneslot.toml"),
@@ -195,7 +198,12 @@ fn it_starts_with_any_damage_in_its_files_and_overwrites_none_of_them() {
     good.terminate();
     good.until_exit();
     let half = &std::fs::read(&file).unwrap()[..20];
-    for damage in [b"".as_slice(), &[0; 400], half, b"queue = 7\nlisten = true\n"] {
+    for damage in [
+        b"".as_slice(),
+        &[0; 400],
+        half,
+        b"queue = 7\nlisten = true\n",
+    ] {
         std::fs::write(&file, damage).unwrap();
         let kept = desktop.home().join("state/tray.json");
         std::fs::write(&kept, damage).unwrap();
@@ -207,9 +215,15 @@ fn it_starts_with_any_damage_in_its_files_and_overwrites_none_of_them() {
         } else {
             icon.until_says(LIMIT, "Ready");
             let status = tray.status();
-            assert_eq!(status["queue"]["max_waiting"], 7, "the last good one serves");
+            assert_eq!(
+                status["queue"]["max_waiting"], 7,
+                "the last good one serves"
+            );
             let notices = status["notices"].to_string();
-            assert!(notices.contains("oneslot.toml"), "a person is told: {notices}");
+            assert!(
+                notices.contains("oneslot.toml"),
+                "a person is told: {notices}"
+            );
             let names = |folder: &std::path::Path| {
                 let files = std::fs::read_dir(folder).unwrap().flatten();
                 let same = files.filter(|one| {

@@ -156,11 +156,7 @@ fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
             "No model server found",
             "未找到模型服务器",
         ),
-        (
-            taken,
-            "Not serving: port taken",
-            "未提供服务：端口被占用",
-        ),
+        (taken, "Not serving: port taken", "未提供服务：端口被占用"),
         (
             reserved,
             "Not serving: the system refuses the port",

@@ -320,7 +320,10 @@ impl Drop for Program {
                 std::fs::read(&file).unwrap_or_default()
             };
             if let Some(form) = found_in(&bytes) {
-                panic!("{form:?}, a form of what every request holds, in {}", file.display());
+                panic!(
+                    "{form:?}, a form of what every request holds, in {}",
+                    file.display()
+                );
             }
         }
     }

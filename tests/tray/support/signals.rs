@@ -38,7 +38,12 @@ impl Signals {
                 if header.message_type() == Type::Signal
                     && let Some(member) = header.member()
                 {
-                    *kept.0.lock().unwrap().entry(member.to_string()).or_default() += 1;
+                    *kept
+                        .0
+                        .lock()
+                        .unwrap()
+                        .entry(member.to_string())
+                        .or_default() += 1;
                     kept.1.notify_all();
                 }
             }
@@ -58,7 +63,10 @@ impl Signals {
             counts.get(member).copied().unwrap_or_default() <= before
         };
         let counts = self.0.0.lock().unwrap();
-        let waited = self.0.1.wait_timeout_while(counts, Duration::from_secs(30), more);
+        let waited = self
+            .0
+            .1
+            .wait_timeout_while(counts, Duration::from_secs(30), more);
         assert!(
             !waited.unwrap().1.timed_out(),
             "the icon says {member} again"
