@@ -231,7 +231,7 @@ fn a_real_answer_is_stopped_and_a_pause_refuses_and_resuming_serves() {
 fn where_no_server_is_the_tray_says_so_and_one_that_appears_is_found_and_serves() {
     let name = "live::where_no_server_is_the_tray_says_so_and_one_that_appears_is_found_and_serves";
     let _alone = alone();
-    if !network::is_own(name) {
+    if !network::is_for(name, &network::AUTO) {
         return;
     }
     let desktop = Desktop::new();
