@@ -50,7 +50,10 @@ pub(super) async fn carry_out(gateway: Arc<Gateway>, mut effects: mpsc::Unbounde
                 Some(Effect::Settle { id }) => {
                     tasks.spawn(settle(Arc::clone(&gateway), id));
                 }
-                Some(Effect::KeepPause) => gateway.keep_pause(),
+                Some(Effect::KeepPause) => {
+                    let gateway = Arc::clone(&gateway);
+                    tasks.spawn(async move { gateway.keep_pause().await });
+                }
             },
             Some(_) = tasks.join_next() => {}
         }
