@@ -656,6 +656,74 @@ fn listens_everywhere(port: u16) -> bool {
         .any(|line| line.contains(&format!(" 00000000:{port:04X} ")))
 }
 
+/// An address of this machine beyond loopback; 192.0.2.1 is nobody's, and is sent nothing.
+fn beyond_loopback() -> Option<std::net::IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback()).then_some(address)
+}
+
+#[test]
+fn what_is_open_to_others_asks_for_a_key_even_where_closing_it_failed() {
+    let upstream = Upstream::plain();
+    let Some(here) = beyond_loopback() else {
+        println!("this machine has no address beyond loopback: only loopback is tried");
+        return;
+    };
+    let (hash, url) = (hash(), upstream.url());
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let guarded = format!(
+        "listen = [\"0.0.0.0:{port}\"]\naccess.require_key = true\naccess.keys = [{{ name = \"zed\", sha256 = \"{hash}\" }}]\n"
+    );
+    let gateway = quiet(&upstream).listen("").config(&guarded).start();
+    let asked = |key: &[(&str, &str)]| {
+        let mut client = Client::connect((here, port).into());
+        let host = format!("localhost:{port}");
+        let mut fields = vec![("host", host.as_str())];
+        fields.extend(key);
+        client.send(&request("GET", "/v1/models", &fields, b""));
+        client.finish().status()
+    };
+    assert_eq!(asked(&[]), 401);
+    assert_eq!(asked(&[("x-api-key", "sk-gateway-key")]), 200);
+    // The new address is taken, so the old one is still open, while no key is wanted any more.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let held = taken.local_addr().unwrap();
+    let narrow = |listen: &str| {
+        format!(
+            "upstream.base_url = {url:?}\nlisten = [\"{listen}\"]\naccess.require_key = false\n"
+        )
+    };
+    gateway.rewrite_config(&narrow(&held.to_string()));
+    crate::support::eventually("it is told", || {
+        gateway.said().contains("were not changed").then_some(())
+    });
+    assert_eq!(asked(&[]), 401, "others still need a key");
+    // The same port on loopback alone: what was in the way goes first.
+    gateway.rewrite_config(&narrow(&format!("127.0.0.1:{port}")));
+    crate::support::eventually("nobody else is let in", || {
+        std::net::TcpStream::connect((here, port))
+            .is_err()
+            .then_some(())
+    });
+    crate::support::eventually("loopback is", || {
+        std::net::TcpStream::connect(("127.0.0.1", port))
+            .is_ok()
+            .then_some(())
+    });
+    // And wide again.
+    gateway.rewrite_config(&format!("upstream.base_url = {url:?}\n{guarded}"));
+    crate::support::eventually("others are let in with a key", || {
+        std::net::TcpStream::connect((here, port))
+            .is_ok()
+            .then_some(())
+    });
+    assert_eq!(asked(&[]), 401);
+}
+
 #[test]
 fn model_management_is_never_reached_whatever_the_method_says() {
     let (upstream, mut gateway) = started();
