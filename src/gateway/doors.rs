@@ -1,22 +1,30 @@
 //! The addresses served on: opened at start, changed while it runs, closed at the end.
 //!
-//! A change opens what is new before it lets go of what is old, and a failure keeps the old. A
+//! A change opens what is new before it lets go of what is old, and a failure keeps the old. Only
+//! what holds the very port that a new one needs is closed first, and opened again on a failure. A
 //! closed door takes no new connection; those that are open finish what they are doing. Not
 //! here: what happens on a connection ([`crate::accept`]).
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::accept::crowd::Crowd;
 use crate::accept::{self, Door, descriptors};
 use crate::upstream::process;
 
 use super::{Gateway, StartError, lock, service};
+
+/// A door that closes lets go of its address as soon as its task is at it again.
+const FREED_WITHIN: Duration = Duration::from_secs(2);
+/// Between two looks meanwhile.
+const FREED_LOOK: Duration = Duration::from_millis(5);
 
 /// A listener, and the address that was asked for.
 pub(super) struct Bound {
@@ -95,7 +103,14 @@ impl Doors {
             .filter(|address| !kept.contains(address))
             .collect();
         if !new.is_empty() {
-            let (listeners, notices) = listen(&new, port).await?;
+            let in_the_way = self.make_way(wanted, &new);
+            let (listeners, notices) = match self.listen(&new, port, &in_the_way).await {
+                Ok(listening) => listening,
+                Err(error) => {
+                    self.come_back(gateway, &in_the_way);
+                    return Err(error);
+                }
+            };
             for (code, text) in notices {
                 gateway.notice(code, &text);
             }
@@ -109,6 +124,58 @@ impl Doors {
         }
         open.retain(|open| wanted.contains(&open.asked));
         Ok(())
+    }
+
+    /// Closes those of the old doors that hold what a new one needs: a port is held once.
+    fn make_way(&self, wanted: &[SocketAddr], new: &[SocketAddr]) -> Vec<(SocketAddr, SocketAddr)> {
+        let mut open = lock(&self.open);
+        let is_in_the_way = |open: &Open| {
+            !wanted.contains(&open.asked) && new.iter().any(|new| overlap(open.address, *new))
+        };
+        for old in open.iter().filter(|open| is_in_the_way(open)) {
+            old.closing.send_replace(true);
+        }
+        let ends = |open: &Open| (open.asked, open.address);
+        let closed = open.iter().filter(|open| is_in_the_way(open)).map(ends);
+        let closed = closed.collect();
+        open.retain(|open| !is_in_the_way(open));
+        closed
+    }
+
+    /// Listens as [`listen`] does; what was closed for it is free a moment later.
+    async fn listen(
+        &self,
+        new: &[SocketAddr],
+        port: Option<u16>,
+        closed: &[(SocketAddr, SocketAddr)],
+    ) -> Result<(Vec<Bound>, Vec<(&'static str, String)>), StartError> {
+        let end = Instant::now() + FREED_WITHIN;
+        loop {
+            let is_free = closed.iter().all(|(_, address)| bound(*address).is_ok());
+            if is_free || Instant::now() >= end {
+                return listen(new, port).await;
+            }
+            tokio::time::sleep(FREED_LOOK).await;
+        }
+    }
+
+    /// Opens again what was closed in vain.
+    fn come_back(&self, gateway: &Arc<Gateway>, closed: &[(SocketAddr, SocketAddr)]) {
+        for (asked, address) in closed {
+            match bind(*address) {
+                Ok(listener) => self.open(
+                    gateway,
+                    Bound {
+                        asked: *asked,
+                        address: *address,
+                        listener,
+                    },
+                ),
+                Err(error) => {
+                    tracing::error!(%address, %error, "an address that was served on is lost");
+                }
+            }
+        }
     }
 
     /// Closes all; each handle ends when the connections of its door have.
@@ -183,8 +250,12 @@ pub(super) async fn listen(
     Ok((listeners, notices))
 }
 
-/// `SO_REUSEADDR` on Unix only, so that a restart does not wait; never a shared port.
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    bound(address)?.listen(1024)
+}
+
+/// `SO_REUSEADDR` on Unix only, so that a restart does not wait; never a shared port.
+fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() {
         TcpSocket::new_v4()?
     } else {
@@ -193,7 +264,17 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(1024)
+    Ok(socket)
+}
+
+/// Whether two addresses cannot be listened on at once.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let (a, b) = (one.ip(), other.ip());
+    let all = |ip: IpAddr, of: IpAddr| {
+        // `[::]` takes both families where the system says so.
+        ip.is_unspecified() && (ip.is_ipv6() || of.is_ipv4())
+    };
+    one.port() == other.port() && (a == b || all(a, b) || all(b, a))
 }
 
 fn is_no_family(error: &io::Error) -> bool {

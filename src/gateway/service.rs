@@ -4,6 +4,7 @@
 //! whatever went wrong, a panic included. Not here: the gates' rules ([`crate::admit`]).
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -131,7 +132,7 @@ async fn respond(
         note(&gateway, id, &refusal);
         return Err(refusal);
     }
-    let gated = gates(&gateway, &settings, &parts, accepted.local.port());
+    let gated = gates(&gateway, &settings, &parts, accepted.local);
     let (visitor, routed, app) = match gated {
         Ok(passed) => passed,
         Err((refusal, visitor)) => {
@@ -166,10 +167,10 @@ async fn respond(
 type Gated = Result<(Visitor, Routed, String), (Refusal, Option<Visitor>)>;
 
 /// The gates of DESIGN's order: Host, page, route, key, type of the body, announced size.
-fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, port: u16) -> Gated {
+fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, local: SocketAddr) -> Gated {
     let bare = |refusal| (refusal, None);
     let gate = Gates {
-        ports: vec![port],
+        ports: vec![local.port()],
         allowed_hosts: settings.access.allowed_hosts.clone(),
         allowed_origins: settings.access.allowed_origins.clone(),
     };
@@ -190,7 +191,7 @@ fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, port: u16) -> Ga
     let asks_first =
         parts.method == Method::OPTIONS && cors::is_preflight(&parts.headers, &visitor);
     let is_open = path == "/healthz" || asks_first;
-    let holder = match authorize(gateway, settings, parts, &keys) {
+    let holder = match authorize(gateway, settings, parts, local, &keys) {
         Ok(holder) => holder,
         Err(_) if is_open => None,
         Err(refusal) => return Err(told(refusal)),
@@ -225,16 +226,20 @@ fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, port: u16) -> Ga
     Ok((visitor, routed, name))
 }
 
+/// Beyond loopback a key is required whatever the settings say: a listener whose change failed is
+/// still open to others.
 fn authorize(
     gateway: &Gateway,
     settings: &Settings,
     parts: &Parts,
+    local: SocketAddr,
     keys: &[Key],
 ) -> Result<Option<String>, Refusal> {
     if has_token(gateway, &parts.headers) {
         return Ok(None);
     }
-    let demand = if settings.access.require_key {
+    let is_beyond = !local.ip().to_canonical().is_loopback();
+    let demand = if settings.access.require_key || is_beyond {
         Demand::Required
     } else {
         Demand::Optional
