@@ -4,6 +4,8 @@
 //! told. Dropped without an ending, the client left.
 
 use std::borrow::Cow;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -104,6 +106,12 @@ impl Account {
     /// Shows that `pieces` of the answer have come.
     pub fn answered(&self, pieces: u64) {
         self.meter.answered(pieces, self.gateway.owner.clock().at());
+    }
+
+    /// Finds out why the connection to the server broke, which takes a moment.
+    pub fn why_broken(&self) -> Pin<Box<dyn Future<Output = Outage> + Send>> {
+        let gateway = Arc::clone(&self.gateway);
+        Box::pin(async move { gateway.explain(Outage::Reset).await })
     }
 
     /// The whole answer came.

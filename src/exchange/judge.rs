@@ -90,8 +90,7 @@ impl Dispatch {
                 match end {
                     WholeEnd::Complete => {
                         self.link.sender.give_back(connection);
-                        self.account.complete(&observed);
-                        let body = WholeBody::ready(bytes);
+                        let body = WholeBody::ready(bytes, self.account.hand_over(), observed);
                         Try::Answered(Answer::Whole { head, status, body })
                     }
                     WholeEnd::Error(error) => {

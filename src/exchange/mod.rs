@@ -38,6 +38,9 @@ use crate::relay::{ResponseBody, boxed, whole::WholeBody};
 /// The route of chats.
 pub const PATH: &str = "/v1/chat/completions";
 
+/// A body of more bytes is worth another thread: most chats are far smaller.
+const LARGE: usize = 256 * 1024;
+
 pub use account::Account;
 pub(crate) use account::ms;
 pub(crate) use patience::SECOND_LOOK;
@@ -118,15 +121,15 @@ pub async fn chat(
     let settings = call.gateway.settings();
     let commit_after = settings.relay.commit_after;
     let arrived = call.arrived;
-    let chat = match Chat::read(body).and_then(not_empty) {
-        Ok(chat) => chat,
+    let (chat, print) = match read(&call.gateway, body).await {
+        Ok(read) => read,
         Err(refusal) => {
             open.end(record::Ending::Refused(&refusal));
             return Err(refusal);
         }
     };
     let streams = chat.is_stream();
-    let mut work: Work = Box::pin(work(call, open, chat, share));
+    let mut work: Work = Box::pin(work(call, open, chat, print, share));
     match commit_after.filter(|_| streams) {
         None => work.await.map(respond),
         Some(after) => match tokio::time::timeout_at(arrived + after, &mut work).await {
@@ -134,6 +137,23 @@ pub async fn chat(
             Err(_) => Ok(commit(work)),
         },
     }
+}
+
+/// Reads a chat, and what it is recognised by. A large one is read beside the others, who would
+/// have to wait for it, and alone: what reading needs is needed once.
+async fn read(gateway: &Gateway, body: Bytes) -> Result<(Chat, u64), Refusal> {
+    let is_large = body.len() > LARGE;
+    let read = move || {
+        let print = print_of(&body);
+        Ok((Chat::read(body).and_then(not_empty)?, print))
+    };
+    if !is_large {
+        return read();
+    }
+    let _turn = gateway.large.acquire().await;
+    tokio::task::spawn_blocking(read)
+        .await
+        .unwrap_or(Err(Refusal::Internal))
 }
 
 /// A chat without a message has nothing to answer; servers make very different things of it.
@@ -148,7 +168,13 @@ fn not_empty(chat: Chat) -> Result<Chat, Refusal> {
 }
 
 /// Waits for the turn, then dispatches.
-async fn work(call: Call, mut open: Open, chat: Chat, share: Share) -> Result<Answer, Refusal> {
+async fn work(
+    call: Call,
+    mut open: Open,
+    chat: Chat,
+    print: u64,
+    share: Share,
+) -> Result<Answer, Refusal> {
     let gateway = Arc::clone(&call.gateway);
     open.model = chat.model().map(str::to_owned);
     open.stream = chat.is_stream();
@@ -175,7 +201,7 @@ async fn work(call: Call, mut open: Open, chat: Chat, share: Share) -> Result<An
         } else {
             Delivery::Whole
         },
-        print: print_of(chat.raw()),
+        print,
     };
     let place = gateway.owner.arrive(arrival, meter);
     drop(share);
@@ -194,7 +220,14 @@ async fn work(call: Call, mut open: Open, chat: Chat, share: Share) -> Result<An
 fn respond(answer: Answer) -> Response<ResponseBody> {
     let (status, head, body) = match answer {
         Answer::Stream { head, relay, .. } => (StatusCode::OK, head, boxed(*relay)),
-        Answer::Whole { head, status, body } => (status, head, boxed(body)),
+        Answer::Whole {
+            head,
+            status,
+            mut body,
+        } => {
+            body.accept();
+            (status, head, boxed(body))
+        }
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -210,7 +243,11 @@ fn commit(work: Work) -> Response<ResponseBody> {
                 relay: *relay,
                 remark,
             }),
-            Answer::Whole { .. } => Err(Refusal::Upstream(unasked_whole())),
+            Answer::Whole { body, .. } => {
+                let refusal = Refusal::Upstream(unasked_whole());
+                body.reject(&refusal);
+                Err(refusal)
+            }
         }
     });
     let mut response = Response::new(boxed(Committed::new(job)));

@@ -50,7 +50,10 @@ pub(super) async fn carry_out(gateway: Arc<Gateway>, mut effects: mpsc::Unbounde
                 Some(Effect::Settle { id }) => {
                     tasks.spawn(settle(Arc::clone(&gateway), id));
                 }
-                Some(Effect::KeepPause) => gateway.keep_pause(),
+                Some(Effect::KeepPause) => {
+                    let gateway = Arc::clone(&gateway);
+                    tasks.spawn(async move { gateway.keep_pause().await });
+                }
             },
             Some(_) = tasks.join_next() => {}
         }
@@ -186,25 +189,60 @@ pub(super) async fn watch_memory(gateway: Arc<Gateway>) {
     }
 }
 
-/// Hears from the kernel when programs begin to wait for memory; without it the number is read
-/// with the others while somebody runs or waits.
+/// Hears from the kernel when programs begin to wait for memory, while somebody runs or waits;
+/// without it the number is read with the others. With nobody there the kernel is asked nothing
+/// and no handle is held.
 #[cfg(target_os = "linux")]
 pub(super) async fn hear_stalls(gateway: Arc<Gateway>) {
-    let word = match crate::kernel::stalls(stall::TRIGGER) {
-        Ok(word) => word,
-        Err(error) => {
-            tracing::debug!(%error, "the kernel does not tell of stalls; they are looked at");
+    let mut changes = gateway.owner.changes();
+    loop {
+        while gateway.is_idle() {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+        let word = match crate::kernel::stalls(stall::TRIGGER) {
+            Ok(word) => word,
+            Err(error) => {
+                tracing::debug!(%error, "the kernel does not tell of stalls; they are looked at");
+                return;
+            }
+        };
+        gateway.readings.stalls(StallReader::rely_on_word);
+        let told = async {
+            while word.heard().await.is_ok() {
+                let at = gateway.owner.clock().at();
+                gateway.readings.stalls(|stalls| stalls.heard(at));
+                tracing::debug!("programs wait for memory, the kernel says");
+                gateway.read_memory();
+            }
+        };
+        let broken = tokio::select! {
+            () = told => true,
+            () = until_left(&gateway) => false,
+        };
+        gateway.readings.stalls(StallReader::look_again);
+        if broken {
             return;
         }
-    };
-    gateway.readings.stalls(StallReader::rely_on_word);
-    while word.heard().await.is_ok() {
-        let at = gateway.owner.clock().at();
-        gateway.readings.stalls(|stalls| stalls.heard(at));
-        tracing::debug!("programs wait for memory, the kernel says");
-        gateway.read_memory();
     }
-    gateway.readings.stalls(StallReader::look_again);
+}
+
+/// Resolves when nobody has run or waited for a while.
+#[cfg(target_os = "linux")]
+async fn until_left(gateway: &Gateway) {
+    let mut changes = gateway.owner.changes();
+    loop {
+        while !gateway.is_idle() {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+        let back = async { while gateway.is_idle() && changes.changed().await.is_ok() {} };
+        if tokio::time::timeout(LINGER, back).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Ends a cooldown early when a new process listens on the upstream's port.

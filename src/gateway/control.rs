@@ -67,7 +67,7 @@ pub(super) async fn own(
         }
         Own::Pause => pause(&gateway, passed).await,
         Own::Resume => {
-            gateway.resume();
+            gateway.resume().await;
             Ok(json(StatusCode::OK, &gateway.snapshot()))
         }
         Own::Check => {
@@ -110,7 +110,7 @@ async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<Respon
         Running::Finish
     };
     let until_ms = wish.until_ms;
-    gateway.pause(Pause { until_ms }, running);
+    gateway.pause(Pause { until_ms }, running).await;
     let unloaded = if wish.unload {
         Some(gateway.free().await)
     } else {

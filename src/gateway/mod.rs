@@ -25,6 +25,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use crate::accept::room::Room;
 use crate::config::{BaseUrl, Loaded, Settings};
 use crate::desk::{Event, Owner, Rules, Watched};
@@ -75,6 +77,10 @@ pub struct Gateway {
     log: Option<Log>,
     token: ControlToken,
     state: StateDir,
+    /// Held while the pause is written down: the last to write has the last word.
+    writing: Mutex<()>,
+    /// Taken while a large body is read, one at a time.
+    pub(crate) large: Semaphore,
     next_id: AtomicU64,
     watchers: AtomicUsize,
 }
@@ -175,23 +181,29 @@ impl Gateway {
     }
 
     /// Pauses inference; when it returns, a restart keeps the pause.
-    pub fn pause(&self, pause: Pause, running: pause::Running) {
+    pub async fn pause(self: &Arc<Self>, pause: Pause, running: pause::Running) {
         self.owner.feed(Event::Paused { pause, running });
-        self.keep_pause();
+        self.keep_pause().await;
     }
 
     /// Resumes inference; when it returns, a restart keeps it so.
-    pub fn resume(&self) {
+    pub async fn resume(self: &Arc<Self>) {
         self.owner.feed(Event::Resumed);
-        self.keep_pause();
+        self.keep_pause().await;
     }
 
-    /// Writes down the pause in force, whatever was asked for meanwhile.
-    fn keep_pause(&self) {
-        let pause = self.owner.look(|desk, _, _| desk.pause());
-        if let Err(error) = self.state.keep_pause(pause) {
-            tracing::warn!(%error, "the pause will not survive a restart");
-        }
+    /// Writes down the pause in force, whatever was asked for meanwhile. Beside the requests: a
+    /// disk takes its time.
+    async fn keep_pause(self: &Arc<Self>) {
+        let gateway = Arc::clone(self);
+        let keep = move || {
+            let _one_at_a_time = lock(&gateway.writing);
+            let pause = gateway.owner.look(|desk, _, _| desk.pause());
+            if let Err(error) = gateway.state.keep_pause(pause) {
+                tracing::warn!(%error, "the pause will not survive a restart");
+            }
+        };
+        let _ = tokio::task::spawn_blocking(keep).await;
     }
 
     /// Names the addresses served on where the command line looks for them.

@@ -98,6 +98,7 @@ impl Gateway {
     fn drop_connections(&self) {
         if let Some(link) = self.link() {
             link.sender.forget_idle();
+            link.upstream.forget_idle();
         }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -179,6 +180,8 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         lock: Mutex::new(Some(lock)),
         doors: Doors::new(settings.access.max_connections),
         state,
+        writing: Mutex::default(),
+        large: Semaphore::new(1),
         next_id: AtomicU64::new(first_id()),
         watchers: AtomicUsize::new(0),
     });

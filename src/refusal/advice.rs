@@ -125,7 +125,7 @@ impl Refusal {
             | Self::Timeout { .. }
             | Self::RepeatedCrash => Fault::Upstream,
             Self::Interrupted { how } => match how {
-                Cut::Reset | Cut::NoFinish => Fault::Upstream,
+                Cut::Reset | Cut::ProcessGone { .. } | Cut::NoFinish => Fault::Upstream,
                 Cut::Cancelled | Cut::Unbegun | Cut::ShuttingDown => Fault::Capacity,
             },
             Self::Overloaded { .. }
@@ -322,6 +322,7 @@ impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Reset => "The model server's connection broke in the middle of the answer: what came before is incomplete",
+            Self::ProcessGone { death } => return write!(f, "{death}, in the middle of the answer: what came before is incomplete"),
             Self::NoFinish => "The model server ended the answer without its finish marker: what came before may be incomplete",
             Self::Unbegun => "The request was cancelled by a person before it began",
             Self::Cancelled => "The answer was stopped by a person: what came before is incomplete",

@@ -214,6 +214,11 @@ pub enum Wanted {
 pub enum Cut {
     /// The connection was reset or ended inside the framing.
     Reset,
+    /// It was, because the server's process ended.
+    ProcessGone {
+        /// How.
+        death: Death,
+    },
     /// It ended politely, without its finish marker.
     NoFinish,
     /// A person stopped it.

@@ -39,8 +39,17 @@ const OUTAGES: [Outage; 12] = [
     Outage::ServerError,
 ];
 
-const CUTS: [Cut; 5] = [
+const CUTS: [Cut; 6] = [
     Cut::Reset,
+    Cut::ProcessGone {
+        death: Death {
+            how: HowEnded::Killed(9),
+            memory: MemoryThen::Short,
+            resident: Some(512 << 20),
+            available: None,
+            lived: Some(Duration::from_secs(5)),
+        },
+    },
     Cut::NoFinish,
     Cut::Cancelled,
     Cut::Unbegun,
@@ -336,7 +345,7 @@ fn what_a_person_stopped_is_not_the_servers_fault() {
     for how in [Cut::Cancelled, Cut::Unbegun, Cut::ShuttingDown] {
         assert_eq!(Refusal::Interrupted { how }.fault(), Fault::Capacity);
     }
-    for how in [Cut::Reset, Cut::NoFinish] {
+    for how in CUTS.into_iter().take(3) {
         assert_eq!(Refusal::Interrupted { how }.fault(), Fault::Upstream);
     }
 }

@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -64,6 +64,8 @@ pub struct StreamRelay {
     account: Account,
     stop: Question<Cut>,
     stall: Stall,
+    /// Asks why the connection broke: a process's end is known a moment later.
+    why: Option<Question<Outage>>,
     /// The client has everything it will get; what happens after it is not said in the stream.
     ended: bool,
 }
@@ -100,6 +102,7 @@ impl StreamRelay {
                 asking: None,
                 seen: None,
             },
+            why: None,
             ended: false,
         }
     }
@@ -150,6 +153,24 @@ impl StreamRelay {
         true
     }
 
+    /// Says that the connection broke, and of what, once that is known.
+    fn poll_broken(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let outage = match &mut self.why {
+            Some(why) => ready!(why.as_mut().poll(cx)),
+            None => Outage::Reset,
+        };
+        self.why = None;
+        let how = match outage {
+            Outage::ProcessGone { death } => Cut::ProcessGone { death },
+            _ => Cut::Reset,
+        };
+        let refusal = Refusal::Interrupted { how };
+        frame(self.cut(&refusal, Ending::Died(outage)))
+    }
+
     /// Ends the stream with one event, after closing a line that was left open.
     fn cut(&mut self, refusal: &Refusal, ending: Ending) -> Bytes {
         // Closed before the slot is given back: the upstream must see it first.
@@ -185,6 +206,9 @@ impl Body for StreamRelay {
             let refusal = Refusal::Interrupted { how: cut };
             return frame(this.cut(&refusal, Ending::Abandoned));
         }
+        if this.why.is_some() {
+            return this.poll_broken(cx);
+        }
         loop {
             match Pin::new(&mut this.rest).poll_frame(cx) {
                 Poll::Ready(Some(Ok(piece))) => match piece.into_data() {
@@ -197,8 +221,8 @@ impl Body for StreamRelay {
                 },
                 Poll::Ready(Some(Err(_))) if this.is_done() => return Poll::Ready(None),
                 Poll::Ready(Some(Err(_))) => {
-                    let refusal = Refusal::Interrupted { how: Cut::Reset };
-                    return frame(this.cut(&refusal, Ending::Died(Outage::Reset)));
+                    this.why = Some(this.account.why_broken());
+                    return this.poll_broken(cx);
                 }
                 Poll::Ready(None) => {
                     return this.at_end().map_or(Poll::Ready(None), frame);

@@ -56,9 +56,16 @@ pub enum Held {
 /// The body of an answer in one piece.
 pub enum WholeBody {
     /// At hand.
-    Ready(Option<Bytes>),
+    Ready(Box<Ready>),
     /// Too large to be held.
     Flowing(Box<Flowing>),
+}
+
+/// All of an answer.
+pub struct Ready {
+    bytes: Option<Bytes>,
+    account: Account,
+    observed: Observed,
 }
 
 /// What flows on from a held part.
@@ -110,9 +117,40 @@ pub async fn hold(
 }
 
 impl WholeBody {
-    /// A body at hand.
-    pub fn ready(bytes: Bytes) -> Self {
-        Self::Ready(Some(bytes))
+    /// A body at hand, whose account is open until [`accept`](Self::accept) or
+    /// [`reject`](Self::reject).
+    pub fn ready(bytes: Bytes, account: Account, observed: Observed) -> Self {
+        Self::Ready(Box::new(Ready {
+            bytes: Some(bytes),
+            account,
+            observed,
+        }))
+    }
+
+    /// It goes to the client: nothing more is owed for what is at hand.
+    pub fn accept(&mut self) {
+        match self {
+            Self::Ready(ready) => ready.account.complete(&ready.observed),
+            Self::Flowing(_) => {}
+        }
+    }
+
+    /// It cannot go to the client, who is told this instead.
+    pub fn reject(self, refusal: &Refusal) {
+        match self {
+            Self::Ready(mut ready) => {
+                ready
+                    .account
+                    .cut(refusal, Ending::Answered, &ready.observed);
+            }
+            Self::Flowing(mut flowing) => {
+                // Closed before the slot is given back: the upstream must see it first.
+                flowing.connection = None;
+                flowing
+                    .account
+                    .cut(refusal, Ending::Abandoned, &Observed::default());
+            }
+        }
     }
 
     /// A body that flows on, for `limit` at most: what was held had its own.
@@ -148,15 +186,17 @@ impl Body for WholeBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match self.get_mut() {
-            Self::Ready(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Ready(ready) => {
+                Poll::Ready(ready.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+            }
             Self::Flowing(flowing) => flowing.poll(cx),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Ready(bytes) => {
-                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            Self::Ready(ready) => {
+                SizeHint::with_exact(ready.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Self::Flowing(_) => SizeHint::default(),
         }
@@ -164,7 +204,7 @@ impl Body for WholeBody {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Ready(bytes) => bytes.is_none(),
+            Self::Ready(ready) => ready.bytes.is_none(),
             Self::Flowing(flowing) => flowing.over,
         }
     }

@@ -8,7 +8,7 @@
 
 use std::error::Error as _;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -29,7 +29,8 @@ const KEPT_IDLE: Duration = Duration::from_secs(15);
 /// Asks one server.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
-    http: reqwest::Client,
+    http: Arc<Mutex<reqwest::Client>>,
+    connect: Duration,
     root: Root,
     /// `Bearer …`, marked sensitive, so that no `Debug` prints it.
     authorization: Option<HeaderValue>,
@@ -73,31 +74,34 @@ impl Client {
             }
             None => None,
         };
-        let mut builder = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .http1_only()
-            .connect_timeout(connect)
-            .pool_max_idle_per_host(2)
-            .pool_idle_timeout(KEPT_IDLE)
-            .user_agent(concat!("oneslot/", env!("CARGO_PKG_VERSION")))
-            .tls_backend_preconfigured(tls(root.scheme())?);
-        if root.is_localhost() {
-            builder = builder.resolve_to_addrs(root.host(), &base_url::localhost(root.port()));
-        }
         Ok(Self {
-            http: builder.build().map_err(OpenError::Http)?,
+            http: Arc::new(Mutex::new(http(&root, connect)?)),
+            connect,
             root,
             authorization,
         })
+    }
+
+    /// Closes what is kept open, for the other end may be gone without a word.
+    pub(super) fn forget_idle(&self) {
+        // The library closes its connections only as a whole. What worked once and does not now
+        // is rather kept.
+        if let Ok(new) = http(&self.root, self.connect) {
+            *self.http.lock().unwrap_or_else(PoisonError::into_inner) = new;
+        }
+    }
+
+    fn http(&self) -> reqwest::Client {
+        let http = self.http.lock().unwrap_or_else(PoisonError::into_inner);
+        http.clone()
     }
 
     /// The same connections' settings for another root on this machine, without the key: a key
     /// goes to no server but the one it was configured for.
     pub(super) fn keyless(&self, root: Root) -> Self {
         Self {
-            http: self.http.clone(),
+            http: Arc::new(Mutex::new(self.http())),
+            connect: self.connect,
             root,
             authorization: None,
         }
@@ -109,7 +113,7 @@ impl Client {
 
     /// GET below the root.
     pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<Reply, Outage> {
-        self.exchange(self.http.get(self.root.join(path)), limit)
+        self.exchange(self.http().get(self.root.join(path)), limit)
             .await
     }
 
@@ -126,7 +130,7 @@ impl Client {
         limit: Duration,
     ) -> Result<Reply, Outage> {
         let request = self
-            .http
+            .http()
             .post(self.root.join(path))
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
             .body(body);
@@ -217,6 +221,24 @@ impl Client {
             _ => None,
         }
     }
+}
+
+/// The HTTP client for one root.
+fn http(root: &Root, connect: Duration) -> Result<reqwest::Client, OpenError> {
+    let mut builder = reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .http1_only()
+        .connect_timeout(connect)
+        .pool_max_idle_per_host(2)
+        .pool_idle_timeout(KEPT_IDLE)
+        .user_agent(concat!("oneslot/", env!("CARGO_PKG_VERSION")))
+        .tls_backend_preconfigured(tls(root.scheme())?);
+    if root.is_localhost() {
+        builder = builder.resolve_to_addrs(root.host(), &base_url::localhost(root.port()));
+    }
+    builder.build().map_err(OpenError::Http)
 }
 
 impl Reply {

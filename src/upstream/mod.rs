@@ -154,6 +154,11 @@ impl Upstream {
         self.client.root()
     }
 
+    /// Closes what is kept open for the next question: after the machine slept.
+    pub fn forget_idle(&self) {
+        self.client.forget_idle();
+    }
+
     /// What was proven so far, without asking.
     pub fn known(&self) -> Option<Identity> {
         self.identity

@@ -395,7 +395,13 @@ fn a_server_killed_in_the_middle_of_a_stream_is_said_in_the_stream_to_every_clie
     let mut client = running(&gateway, 1500);
     model.kill();
     let answer = client.finish_within(LIVE_LIMIT);
-    error_event(&answer.body, "LLM_INTERRUPTED");
+    let error = error_event(&answer.body, "LLM_INTERRUPTED");
+    let message = error["message"].as_str().unwrap_or_default();
+    assert!(
+        message.starts_with("The model server's process ")
+            && message.ends_with("in the middle of the answer: what came before is incomplete"),
+        "it says that the process is gone, not only that a connection broke: {message}"
+    );
     for sdk in SDKS {
         model.restart();
         recovers(&gateway);

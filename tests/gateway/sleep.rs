@@ -155,11 +155,15 @@ fn after_waking_kept_connections_are_dropped_and_probes_do_not_storm() {
     let upstream = Upstream::plain();
     let mut gateway = started(&bus, &upstream, "health.idle_interval_s = 3600");
     let wakes = |gateway: &Gateway| gateway.said().matches("the machine slept").count();
-    // The subscription may come after the first answers.
+    // The subscription may come after the first answers. One word at a time: one that is heard
+    // later would close the connections below.
     eventually("it hears the log-in daemon", || {
         bus.prepare_for_sleep(false);
-        std::thread::sleep(Duration::from_millis(50));
-        (wakes(&gateway) > 0).then_some(())
+        let heard = (0..40).any(|_| {
+            std::thread::sleep(Duration::from_millis(25));
+            wakes(&gateway) > 0
+        });
+        heard.then_some(())
     });
     assert_eq!(gateway.chat(&chat::whole("one")).status(), 200);
     assert_eq!(gateway.chat(&chat::whole("two")).status(), 200);
@@ -174,6 +178,19 @@ fn after_waking_kept_connections_are_dropped_and_probes_do_not_storm() {
     };
     let seen = connections(&upstream);
     assert_eq!(seen[0], seen[1], "kept for the next: {seen:?}");
+    // On which connection the server is asked when a person wants to know.
+    let asked = |gateway: &Gateway| {
+        let before = probes(&upstream);
+        assert!(gateway.control("POST", "/oneslot/check", "").status() < 300);
+        eventually("it is asked", || (probes(&upstream) > before).then_some(()));
+        upstream.look(|state| {
+            let mut log = state.log.iter().rev();
+            let probe = log.find(|seen| seen.request.path() == "/v1/models");
+            probe.map(|seen| seen.connection)
+        })
+    };
+    let kept = asked(&gateway);
+    assert_eq!(asked(&gateway), kept, "kept for the next question too");
 
     let (before, woken) = (probes(&upstream), wakes(&gateway));
     bus.prepare_for_sleep(true);
@@ -197,6 +214,7 @@ fn after_waking_kept_connections_are_dropped_and_probes_do_not_storm() {
         seen[1], seen[2],
         "the old connection is not trusted: {seen:?}"
     );
+    assert_ne!(asked(&gateway), kept, "nor is the one for questions");
     gateway.stands(&upstream);
 }
 

@@ -9,7 +9,7 @@ use crate::support::client::{End, Response};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::held::hold;
 use crate::support::refused::{Advice, error_event, refused};
-use crate::support::script::{DONE, Gate, Script, delta, event, finish};
+use crate::support::script::{DONE, Gate, Script, completion, delta, event, finish};
 use crate::support::upstream::{How, Upstream};
 use crate::support::wire::{LAST_CHUNK, chunk, find};
 
@@ -758,6 +758,40 @@ fn a_streamed_answer_to_a_whole_request_and_the_other_way_round_are_not_lost() {
     let answer = gateway.chat(&chat::streamed("hello"));
     assert_eq!(answer.status(), 200, "{}", answer.text());
     assert!(answer.text().contains("whole instead"));
+    // And one that streams although nobody asked is relayed as it comes.
+    upstream.next_chat(Script::stream().delta("streamed instead").ending());
+    let answer = gateway.chat(&chat::whole("hello"));
+    assert!(answer.text().contains("streamed instead"));
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn an_answer_in_one_piece_cannot_go_into_a_stream_that_was_begun_and_is_recorded_as_failed() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream)
+        .config("relay.commit_after_s = 1")
+        .start();
+    let gate = Gate::new();
+    let whole = completion("whole instead");
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        whole.to_string().len()
+    );
+    upstream.next_chat(
+        Script::new()
+            .wait_for(&gate)
+            .send(head.as_bytes())
+            .send(whole.to_string().as_bytes()),
+    );
+    let mut client = gateway.open_chat(&chat::streamed("hello"));
+    client.body_until_has(": ping");
+    gate.open();
+    let answer = client.finish();
+    let error = error_event(&answer.body, "LLM_UPSTREAM");
+    assert!(error["message"].to_string().contains("in one piece"), "{error}");
+    let last = gateway.status()["recent"][0].clone();
+    assert_eq!(last["outcome"], "failed", "as the client was told: {last}");
+    assert_eq!(last["code"], "LLM_UPSTREAM");
     gateway.stands(&upstream);
 }
 

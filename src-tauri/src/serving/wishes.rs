@@ -85,7 +85,8 @@ impl Serving {
         match self.behind()? {
             Target::Own(gateway) => {
                 // The pause is written down, which may take a disk its time.
-                self.on_thread(async move { gateway.pause(Pause { until_ms }, running) })
+                let pause = Pause { until_ms };
+                self.on_thread(async move { gateway.pause(pause, running).await })
                     .await
             }
             Target::Daemon(remote) => {
@@ -102,7 +103,7 @@ impl Serving {
     /// As [`pause`](Self::pause).
     pub async fn resume(&self) -> Result<(), Fault> {
         match self.behind()? {
-            Target::Own(gateway) => self.on_thread(async move { gateway.resume() }).await,
+            Target::Own(gateway) => self.on_thread(async move { gateway.resume().await }).await,
             Target::Daemon(remote) => {
                 self.command(remote, Method::POST, "/oneslot/resume", None)
                     .await

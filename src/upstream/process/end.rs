@@ -64,19 +64,40 @@ pub fn how(process: &Process, before: &Kills) -> HowEnded {
 #[cfg(target_os = "linux")]
 fn status(process: &Process) -> Option<HowEnded> {
     use super::proc::{Life, Proc};
-    let stat = Proc::default().stat(process.pid)?;
+    let proc = Proc::default();
+    let stat = proc.stat(process.pid)?;
     if process.birth.is_some_and(|birth| birth != stat.birth) {
         return None;
     }
     let Life::Ended(status) = stat.life else {
         return None;
     };
+    let owner = proc.status(process.pid).map(|status| status.user);
+    let me = rustix::process::geteuid().as_raw();
+    let shown = if me == 0 || owner == Some(me) {
+        Shown::AsItIs
+    } else {
+        Shown::AsZero
+    };
+    of_status(status, shown)
+}
+
+/// Whether the kernel shows this user how the process ended.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    AsItIs,
+    /// Of another user's process it shows 0, which may be true as well.
+    AsZero,
+}
+
+#[cfg(target_os = "linux")]
+fn of_status(status: u32, shown: Shown) -> Option<HowEnded> {
     let byte = |number: u32| u8::try_from(number & 0xff).unwrap_or(u8::MAX);
-    match status & 0x7f {
-        // Of another user's process the kernel shows 0, which may be true as well.
-        0 if status == 0 => None,
-        0 => Some(HowEnded::Exited(byte(status >> 8))),
-        signal => Some(HowEnded::Killed(byte(signal))),
+    match (status, status & 0x7f) {
+        (0, _) if shown == Shown::AsZero => None,
+        (_, 0) => Some(HowEnded::Exited(byte(status >> 8))),
+        (_, signal) => Some(HowEnded::Killed(byte(signal))),
     }
 }
 
@@ -101,4 +122,21 @@ pub async fn ended(process: &Process) {
     }
     let _ = process;
     std::future::pending::<()>().await;
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_read_as_a_parent_would_and_a_hidden_one_is_not_taken_for_success() {
+        let own = |status| of_status(status, Shown::AsItIs);
+        assert_eq!(own(0), Some(HowEnded::Exited(0)));
+        assert_eq!(own(0x0100), Some(HowEnded::Exited(1)));
+        assert_eq!(own(0xff00), Some(HowEnded::Exited(255)));
+        assert_eq!(own(9), Some(HowEnded::Killed(9)));
+        assert_eq!(own(0x80 | 6), Some(HowEnded::Killed(6)), "with a core file");
+        assert_eq!(of_status(0, Shown::AsZero), None);
+        assert_eq!(of_status(9, Shown::AsZero), Some(HowEnded::Killed(9)));
+    }
 }

@@ -62,7 +62,7 @@ async fn an_end_is_noticed_at_once_and_told_from_a_kill() {
         ("read line; exit 3", HowEnded::Exited(3)),
         ("read line; kill -TERM $$", HowEnded::Killed(15)),
         ("read line; kill -KILL $$", HowEnded::Killed(9)),
-        ("read line; exit 0", HowEnded::Unknown),
+        ("read line; exit 0", HowEnded::Exited(0)),
     ] {
         let mut child = shell(script);
         let seen = described(child.id(), "sh".to_owned(), Found::Surely).unwrap();
