@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::support::client::{Client, Response};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::group::{Group, Hog};
-use crate::support::live::{LIVE_LIMIT, RealModel, alone, in_tests, model_file, python};
+use crate::support::live::{LIVE_LIMIT, RealModel, alone, model_file, python};
+use crate::support::process::{in_tests, signal};
 use crate::support::within;
 
 /// The group's limit in MiB; the model takes a third.
@@ -237,7 +238,7 @@ fn a_killed_model_is_told_from_one_that_ran_out_of_memory_and_seen_at_once() {
         "{process}"
     );
     // Nobody has asked how it ended: its status is still to be had.
-    crate::support::gateway::signal(model.pid(), "KILL");
+    signal(model.pid(), "KILL");
     let status = within(LIVE_LIMIT, "its end is seen without a request", || {
         let status = gateway.status();
         status["upstream"]["last_death"]

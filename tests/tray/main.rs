@@ -18,6 +18,7 @@
 mod support;
 
 mod hosts;
+mod live;
 mod measure;
 mod menu;
 mod panel;

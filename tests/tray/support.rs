@@ -4,6 +4,7 @@
 pub(crate) mod desktop;
 pub(crate) mod driver;
 pub(crate) mod host;
+pub(crate) mod network;
 pub(crate) mod program;
 pub(crate) mod windows;
 
@@ -19,6 +20,14 @@ pub(crate) mod client;
 #[path = "../gateway/support/flavour.rs"]
 #[expect(dead_code, reason = "the gateway's tests use the rest")]
 pub(crate) mod flavour;
+#[path = "../gateway/support/group.rs"]
+#[expect(dead_code, reason = "the gateway's tests use the rest")]
+pub(crate) mod group;
+#[path = "../gateway/support/live.rs"]
+#[expect(dead_code, reason = "the gateway's tests use the rest")]
+pub(crate) mod live;
+#[path = "../gateway/support/process.rs"]
+pub(crate) mod process;
 #[path = "../gateway/support/script.rs"]
 #[expect(dead_code, reason = "the gateway's tests use the rest")]
 pub(crate) mod script;

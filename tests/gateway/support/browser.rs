@@ -11,7 +11,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::live::{LIVE_LIMIT, given, in_tests};
+use super::live::{LIVE_LIMIT, given};
+use super::process::{in_tests, signal};
 use super::script::Gate;
 use super::wire::{Decoder, Framing, Head, find, response};
 use super::within;
@@ -184,7 +185,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        super::gateway::signal(self.child.id(), "TERM");
+        signal(self.child.id(), "TERM");
         for _ in 0..100 {
             if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
                 return;

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::canary::{CANARY, files_under, found_in};
 use super::client::{Client, End, Response, request};
+use super::process::signal;
 use super::upstream::Upstream;
 use super::{LIMIT, chat, eventually};
 
@@ -530,14 +531,6 @@ impl Drop for Gateway {
             self.left_no_canary();
         }
     }
-}
-
-/// Sends a signal by name to a process of ours.
-pub(crate) fn signal(pid: u32, name: &str) {
-    let _ = Command::new("kill")
-        .args(["-s", name, &pid.to_string()])
-        .stderr(Stdio::null())
-        .status();
 }
 
 /// Waits for the first line on standard output; everything said is kept.

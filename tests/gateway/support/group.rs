@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::live::{in_tests, python};
+use super::live::python;
+use super::process::in_tests;
 
 const ROOT: &str = "/sys/fs/cgroup";
 const MIB: u64 = 1 << 20;

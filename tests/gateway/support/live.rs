@@ -13,8 +13,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::client::Client;
-use super::gateway::signal;
 use super::group::Group;
+use super::process::{in_tests, signal};
 use super::within;
 
 /// How long a real model may take for anything on a busy machine.
@@ -36,13 +36,6 @@ pub(crate) fn given(name: &str) -> String {
             "{name} is not set: run this test with `cargo xtask test`, which brings the real parts"
         )
     })
-}
-
-/// A file of the tests.
-pub(crate) fn in_tests(path: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests")
-        .join(path)
 }
 
 /// The Python that the model server and its companions run in.
@@ -222,6 +215,11 @@ impl RealModel {
             .and_then(|listener| listener.local_addr())
             .expect("a loopback port is free")
             .port();
+        Self::start_on(port, window)
+    }
+
+    /// The same on a port that the test names.
+    pub(crate) fn start_on(port: u16, window: u32) -> Self {
         let child = spawn(port, window, None);
         Self {
             child,
@@ -327,6 +325,14 @@ impl RealModel {
     pub(crate) fn restart(&mut self) {
         self.child = spawn(self.port, self.window, None);
     }
+
+    /// The same, without waiting until it is ready.
+    pub(crate) fn restart_unready(&mut self) {
+        self.child = command(self.port, self.window, None)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the model server starts");
+    }
 }
 
 impl Drop for RealModel {
@@ -339,7 +345,7 @@ impl Drop for RealModel {
 /// Waits for a line, so that it is in its group before it takes any memory.
 const IN_GROUP: &str = "read go; echo 1000 > /proc/self/oom_score_adj; exec \"$@\"";
 
-fn spawn(port: u16, window: u32, group: Option<&Group>) -> Child {
+fn command(port: u16, window: u32, group: Option<&Group>) -> Command {
     let mut command = match group {
         Some(_) => {
             let mut shell = Command::new("sh");
@@ -353,13 +359,18 @@ fn spawn(port: u16, window: u32, group: Option<&Group>) -> Child {
             python
         }
     };
-    let mut child = command
+    command
         .arg(in_tests("live/model_server.py"))
         .args(["--model", &model_file()])
         .args(["--port", &port.to_string()])
         .args(["--ctx", &window.to_string()])
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+fn spawn(port: u16, window: u32, group: Option<&Group>) -> Child {
+    let mut child = command(port, window, group)
         .spawn()
         .expect("the model server starts");
     if let Some(group) = group {

@@ -14,6 +14,7 @@ pub(crate) mod group;
 pub(crate) mod held;
 pub(crate) mod live;
 pub(crate) mod machine;
+pub(crate) mod process;
 pub(crate) mod refused;
 pub(crate) mod script;
 pub(crate) mod tap;
