@@ -788,7 +788,10 @@ fn an_answer_in_one_piece_cannot_go_into_a_stream_that_was_begun_and_is_recorded
     gate.open();
     let answer = client.finish();
     let error = error_event(&answer.body, "LLM_UPSTREAM");
-    assert!(error["message"].to_string().contains("in one piece"), "{error}");
+    assert!(
+        error["message"].to_string().contains("in one piece"),
+        "{error}"
+    );
     let last = gateway.status()["recent"][0].clone();
     assert_eq!(last["outcome"], "failed", "as the client was told: {last}");
     assert_eq!(last["code"], "LLM_UPSTREAM");

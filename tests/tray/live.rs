@@ -203,9 +203,7 @@ fn a_real_answer_is_stopped_and_a_pause_refuses_and_resuming_serves() {
     icon.press("Pause until I resume");
     icon.until_says(SOON * 2, "Paused until you resume");
     let before = model.metric("llamacpp:prompt_tokens_total");
-    let refused = tray
-        .open_chat(&short("And now?"))
-        .finish_within(LIVE_LIMIT);
+    let refused = tray.open_chat(&short("And now?")).finish_within(LIVE_LIMIT);
     assert_eq!(refused.code(), Some("LLM_PAUSED"));
     let after = model.metric("llamacpp:prompt_tokens_total");
     assert_eq!(before, after, "nothing of it reached the server");
