@@ -46,6 +46,17 @@ impl<'a> Setup<'a> {
         .config("listen = [\"127.0.0.1:0\"]")
     }
 
+    /// On this desktop, with the settings that an earlier program left there.
+    pub(crate) fn as_left(desktop: &'a Desktop) -> Self {
+        let left = std::fs::read_to_string(desktop.home().join("oneslot.toml"));
+        Self {
+            desktop,
+            toml: left.expect("there was a program before"),
+            args: Vec::new(),
+            env: Vec::new(),
+        }
+    }
+
     /// Adds a line to the settings; one for the same member replaces the earlier one.
     pub(crate) fn config(mut self, line: &str) -> Self {
         let member = line.split('=').next().unwrap_or_default().to_owned();
