@@ -1,6 +1,5 @@
 //! A limit on how long something may be awaited, for hand-written polling.
 
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -31,24 +30,5 @@ impl Stopwatch {
             self.running = true;
         }
         sleep.as_mut().poll(cx)
-    }
-
-    /// Runs while `progress` is pending and turns into an error when `limit` has passed.
-    pub(super) fn watch<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        limit: Duration,
-        progress: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if progress.is_ready() {
-            self.stop();
-            return progress;
-        }
-        self.poll_over(cx, limit).map(|()| {
-            Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                "the client reads nothing",
-            ))
-        })
     }
 }

@@ -22,6 +22,7 @@ use super::clock::Stopwatch;
 use super::framing::{BodyEnd, Rest};
 use super::head::{self, Progress};
 use super::limits::Limits;
+use super::reader::{self, WriteClock};
 use super::socket;
 use super::turn::Turn;
 
@@ -37,7 +38,7 @@ pub struct Guarded<S> {
     /// How many bytes of `raw`, from its front, may go to the library.
     cleared: usize,
     read_clock: Stopwatch,
-    write_clock: Stopwatch,
+    write_clock: WriteClock,
 }
 
 /// What the next byte from the client belongs to.
@@ -79,6 +80,16 @@ const HEAD_PLACEHOLDER: &[u8] =
 impl<S> Guarded<S> {
     /// Guards a connection that was just accepted.
     pub fn new(inner: S, turn: Arc<Turn>, limits: Limits) -> Self {
+        Self::of_client(inner, turn, limits, None)
+    }
+
+    /// The same, of a client of which the system knows what it has taken.
+    pub(super) fn of_client(
+        inner: S,
+        turn: Arc<Turn>,
+        limits: Limits,
+        client: Option<reader::Client>,
+    ) -> Self {
         Self {
             inner,
             turn,
@@ -87,7 +98,7 @@ impl<S> Guarded<S> {
             raw: BytesMut::new(),
             cleared: 0,
             read_clock: Stopwatch::default(),
-            write_clock: Stopwatch::default(),
+            write_clock: WriteClock::of(client),
         }
     }
 

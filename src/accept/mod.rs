@@ -11,6 +11,7 @@ pub mod framing;
 pub mod guarded;
 pub mod head;
 pub mod limits;
+mod reader;
 pub mod room;
 mod socket;
 mod target;
@@ -151,7 +152,8 @@ where
     let (Ok(()), Ok(local)) = (socket::shape(&stream), stream.local_addr()) else {
         return;
     };
-    let guarded = Guarded::new(stream, Arc::clone(&turn), (door.limits)());
+    let client = reader::Client::of(peer, local);
+    let guarded = Guarded::of_client(stream, Arc::clone(&turn), (door.limits)(), client);
     let mut closing = door.closing.clone();
     let service = service_fn(|request| {
         let accepted = Accepted {

@@ -4,11 +4,17 @@
 //! is `null`. Read back (by the command line, or by a tray that is a daemon's face) a member an
 //! older gateway did not send takes its default. Not here: where the values come from.
 
+mod memory;
+mod server;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Latency, Record, Word};
+
+pub use memory::{Level, Pressure, Ram, Swap, Vram};
+pub use server::{Child, Death, Process, Upstream};
 
 /// Everything that is shown, at one moment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -77,92 +83,6 @@ pub enum Face {
     NoServer,
     /// The port is taken.
     NotServing,
-}
-
-/// The model server.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(default)]
-pub struct Upstream {
-    /// Its address, without user and password.
-    pub base_url: Option<String>,
-    /// What it proved to be.
-    pub kind: Option<String>,
-    /// The loaded model.
-    pub model: Option<String>,
-    /// Its process, where the platform tells.
-    pub process: Option<Process>,
-    /// It answers 401 or 403 to a probe: a key is missing or wrong.
-    pub wants_key: bool,
-    /// The last end of its process that was seen in this run.
-    pub last_death: Option<Death>,
-}
-
-/// A process.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(default)]
-pub struct Process {
-    /// Its number.
-    pub pid: u32,
-    /// Its name.
-    pub name: String,
-    /// Bytes of memory it holds, with the processes below it.
-    pub resident: Option<u64>,
-    /// Its program's file.
-    pub executable: Option<String>,
-    /// When it was started, in Unix milliseconds.
-    pub started_ms: Option<u64>,
-    /// Processes below it: a server's runner or engine.
-    pub children: Vec<Child>,
-    /// It belongs to this other user (its number), and was told by its name.
-    pub guessed_of_user: Option<u32>,
-}
-
-/// A process below the server's.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(default)]
-pub struct Child {
-    /// Its number.
-    pub pid: u32,
-    /// Its name.
-    pub name: String,
-    /// Bytes of memory it holds.
-    pub resident: Option<u64>,
-}
-
-/// How the model server's process ended.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(default)]
-pub struct Death {
-    /// Its number.
-    pub pid: u32,
-    /// Its name.
-    pub name: String,
-    /// `exited`, `killed`, `out_of_memory`, `likely_out_of_memory` or `unknown`.
-    #[cfg_attr(
-        feature = "bindings",
-        ts(
-            type = "\"exited\" | \"killed\" | \"out_of_memory\" | \"likely_out_of_memory\" | \"unknown\""
-        )
-    )]
-    pub how: String,
-    /// The status it exited with, or the signal that killed it.
-    pub status: Option<u8>,
-    /// Whether memory was short at that moment.
-    pub memory_short: bool,
-    /// Bytes it held when last seen.
-    pub resident: Option<u64>,
-    /// Bytes of RAM that were available when last read before.
-    pub available: Option<u64>,
-    /// From its start to its end.
-    pub lived_ms: Option<u64>,
-    /// When its end was seen, in Unix milliseconds.
-    pub at_ms: u64,
-    /// The same in words.
-    pub text: String,
 }
 
 /// The slot and the line.
@@ -281,82 +201,6 @@ pub enum HealthState {
     Down,
     /// Silent in the middle of an answer.
     Stalled,
-}
-
-/// Memory.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(default)]
-pub struct Pressure {
-    /// The level.
-    pub level: Level,
-    /// The reading and the number that caused it.
-    pub cause: Option<String>,
-    /// Main memory.
-    pub ram: Ram,
-    /// Swap. In use it is no pressure.
-    pub swap: Swap,
-    /// Percent of the last ten seconds in which every program waited for memory.
-    pub stalled: Option<f64>,
-    /// Each graphics card that tells.
-    pub vram: Vec<Vram>,
-}
-
-/// How short memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// Enough, or unknown.
-    #[default]
-    Normal,
-    /// Getting short.
-    Elevated,
-    /// Short.
-    High,
-    /// Nothing new is started.
-    Critical,
-}
-
-/// Main memory in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(default)]
-pub struct Ram {
-    /// All there is.
-    pub total: Option<u64>,
-    /// What programs could still get.
-    pub available: Option<u64>,
-}
-
-/// Swap in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(default)]
-pub struct Swap {
-    /// All there is.
-    pub total: Option<u64>,
-    /// What is in use.
-    pub used: Option<u64>,
-}
-
-/// A graphics card's memory in bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(default)]
-pub struct Vram {
-    /// The card's name.
-    pub name: String,
-    /// All there is.
-    pub total: Option<u64>,
-    /// What is free.
-    pub free: Option<u64>,
-    /// What the model's processes hold of it.
-    pub model: Option<u64>,
-    /// It borrows the machine's memory, and is judged by that.
-    pub shared: bool,
-    /// When it was read, in Unix milliseconds: cards are left alone while nothing runs.
-    pub read_ms: u64,
 }
 
 /// The degradation ladder.

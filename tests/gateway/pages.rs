@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::support::chat;
-use crate::support::client::{Response, request};
+use crate::support::client::{Client, Response, request};
 use crate::support::fence::{quiet, settled, untouched};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::refused::{Advice, refused, refused_on};
@@ -611,25 +611,49 @@ fn nothing_beyond_loopback_is_served_without_a_key_not_even_after_a_reload() {
         .arg("0.0.0.0:0")
         .start_refused();
     assert!(!output.status.success());
-    let mut gateway = quiet(&upstream).start();
+    // The file alone says where it serves, so that a change of it would act.
+    let gateway = quiet(&upstream)
+        .listen("")
+        .config("listen = [\"127.0.0.1:0\"]")
+        .start();
     let url = upstream.url();
-    gateway.rewrite_config(&format!(
-        "upstream.base_url = {url:?}\nlisten = [\"0.0.0.0:0\"]\nqueue.max_waiting = 3"
-    ));
-    // The flag wins over the file here; a faulty file is told, an obeyed one shows its line.
-    crate::support::eventually("the file was read", || {
-        let status = gateway.status();
-        let told = status["notices"].to_string().contains("key");
-        (told || status["queue"]["max_waiting"] == 3).then_some(())
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let wide = format!("upstream.base_url = {url:?}\nlisten = [\"0.0.0.0:{port}\"]\n");
+    gateway.rewrite_config(&wide);
+    let status = gateway.until_status("it is told why not", |status| {
+        status["notices"].to_string().contains("require_key")
     });
-    let listening: Vec<String> = std::fs::read_to_string("/proc/net/tcp")
+    assert!(!listens_everywhere(port), "{status}");
+    assert_eq!(gateway.chat(&chat::whole("x")).status(), 200);
+    let hash = hash();
+    gateway.rewrite_config(&format!(
+        "{wide}access.require_key = true\naccess.keys = [{{ name = \"zed\", sha256 = \"{hash}\" }}]\n"
+    ));
+    crate::support::eventually("with a key it is opened", || {
+        listens_everywhere(port).then_some(())
+    });
+    let asked = || {
+        let mut client = Client::connect(([127, 0, 0, 1], port).into());
+        let host = format!("127.0.0.1:{port}");
+        client.send(&request("GET", "/v1/models", &[("host", &host)], b""));
+        client.finish().status()
+    };
+    assert_eq!(asked(), 401, "and it is asked for");
+    // Taking the key away again leaves no open door behind.
+    let told = || gateway.said().matches("others can reach").count();
+    let before = told();
+    gateway.rewrite_config(&wide);
+    crate::support::eventually("it is told again", || (told() > before).then_some(()));
+    assert_eq!(asked(), 401, "what was in force stays in force");
+}
+
+fn listens_everywhere(port: u16) -> bool {
+    std::fs::read_to_string("/proc/net/tcp")
         .unwrap_or_default()
         .lines()
-        .filter(|line| line.contains(&format!(" 00000000:{:04X} ", gateway.port())))
-        .map(str::to_owned)
-        .collect();
-    assert!(listening.is_empty(), "{listening:?}");
-    gateway.stands(&upstream);
+        .any(|line| line.contains(&format!(" 00000000:{port:04X} ")))
 }
 
 #[test]

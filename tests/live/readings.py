@@ -1,4 +1,7 @@
-"""What reading memory costs: CPU, wake-ups and open files of the gateway, idle and busy.
+"""What reading memory costs: CPU, wake-ups and open handles of the gateway, idle and busy.
+
+Idle is measured as people have it, five minutes after the last request, and once more without
+the probes of the model server's health: what is left then is what readings cost when idle.
 
 Busy is one stream that is open all the time and says a word every five seconds, so that the
 gateway has next to nothing to do but its readings. What it costs with the shortest interval is
@@ -52,12 +55,13 @@ class Upstream(http.server.BaseHTTPRequestHandler):
 
 
 class Gateway:
-    def __init__(self, oneslotd, port, interval_ms):
+    def __init__(self, oneslotd, port, interval_ms, idle_interval_s=10):
         self.home = tempfile.TemporaryDirectory()
         config = f"{self.home.name}/oneslot.toml"
         with open(config, "w", encoding="ascii") as file:
             file.write(f'upstream.base_url = "http://127.0.0.1:{port}"\n')
             file.write(f"pressure.interval_ms = {interval_ms}\n")
+            file.write(f"health.idle_interval_s = {idle_interval_s}\n")
         self.child = subprocess.Popen(
             [oneslotd, "serve", "--listen", "127.0.0.1:0", "--config", config]
             + ["--state", f"{self.home.name}/state"],
@@ -83,8 +87,17 @@ class Gateway:
                 pass
         return cpu, woken
 
-    def files(self):
-        return len(os.listdir(f"/proc/{self.child.pid}/fd"))
+    def handles(self):
+        """Open handles of readings alone: the kernel's word of stalls, a driver, a device."""
+        open_files = f"/proc/{self.child.pid}/fd"
+        targets = []
+        for file in os.listdir(open_files):
+            try:
+                targets.append(os.readlink(f"{open_files}/{file}"))
+            except FileNotFoundError:
+                pass
+        kinds = ("/proc/pressure", "/dev/nvidia", "/dev/dri", "/dev/kfd", "/sys/")
+        return sum(target.startswith(kinds) for target in targets)
 
     def measure(self, seconds):
         before, began = self.used(), time.monotonic()
@@ -93,7 +106,7 @@ class Gateway:
         return {
             "cpu_percent": round((after[0] - before[0]) / 1e7 / took, 4),
             "wakeups_per_s": round((after[1] - before[1]) / took, 3),
-            "files": self.files(),
+            "handles": self.handles(),
         }
 
     def end(self):
@@ -117,13 +130,13 @@ def busy(oneslotd, port, interval_ms, seconds):
     return seen
 
 
-def idle(oneslotd, port, seconds):
-    gateway = Gateway(oneslotd, port, 2000)
+def idle(oneslotd, port, seconds, idle_interval_s, after_s):
+    gateway = Gateway(oneslotd, port, 2000, idle_interval_s)
     connection = http.client.HTTPConnection(gateway.address)
     connection.request("GET", "/oneslot/status")
     connection.getresponse().read()
     connection.close()
-    time.sleep(12)
+    time.sleep(after_s)
     seen = gateway.measure(seconds)
     gateway.end()
     return seen
@@ -132,13 +145,15 @@ def idle(oneslotd, port, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--oneslotd", required=True)
-    parser.add_argument("--seconds", type=int, default=40)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--idle-after-s", type=int, default=310)
     wish = parser.parse_args()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
     port = server.server_address[1]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     rows = {
-        "idle": idle(wish.oneslotd, port, wish.seconds),
+        "idle": idle(wish.oneslotd, port, wish.seconds, 10, wish.idle_after_s),
+        "idle, no probes": idle(wish.oneslotd, port, wish.seconds, 3600, 20),
         "busy, every 2 s": busy(wish.oneslotd, port, 2000, wish.seconds),
         "busy, every 60 s": busy(wish.oneslotd, port, 60_000, wish.seconds),
         "busy, every 250 ms": busy(wish.oneslotd, port, 250, wish.seconds),

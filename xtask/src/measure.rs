@@ -1,6 +1,6 @@
 //! `cargo xtask pressure` and `cargo xtask readings`: numbers that are looked at, not passed.
 //!
-//! Both run a program of `tests/live/` against the gateway as it is built here. Linux alone.
+//! Both run a program of `tests/live/` against the gateway, built as it is shipped. Linux alone.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ use crate::say;
 /// # Errors
 /// A part that is missing, or a run that failed.
 pub(crate) fn pressure(checkout: &Checkout, args: &[String]) -> Result<(), Fault> {
-    let oneslotd = run::build(checkout, run::Face::Headless)?;
+    let oneslotd = run::build(checkout, run::Face::Headless, run::Profile::Shipped)?;
     let (python, model) = parts::model_server(checkout)?;
     say::step("The same pressure without OneSlot, then with it");
     let mut command = Command::new(python);
@@ -36,7 +36,7 @@ pub(crate) fn pressure(checkout: &Checkout, args: &[String]) -> Result<(), Fault
 /// # Errors
 /// A part that is missing, or a run that failed.
 pub(crate) fn readings(checkout: &Checkout, args: &[String]) -> Result<(), Fault> {
-    let oneslotd = run::build(checkout, run::Face::Headless)?;
+    let oneslotd = run::build(checkout, run::Face::Headless, run::Profile::Shipped)?;
     let (python, _) = parts::model_server(checkout)?;
     say::step("What readings cost");
     let mut command = Command::new(python);

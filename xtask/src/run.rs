@@ -32,7 +32,7 @@ pub(crate) fn model(checkout: &Checkout, wish: &ModelWish) -> Result<(), Fault> 
 pub(crate) fn gateway(checkout: &Checkout, wish: &RunWish) -> Result<(), Fault> {
     parts::toolchain(checkout)?;
     let face = Face::here();
-    let program = build(checkout, face)?;
+    let program = build(checkout, face, Profile::Quick)?;
     let mut command = Command::new(program);
     command.arg(match face {
         Face::Tray => "--show-panel",
@@ -65,6 +65,15 @@ pub(crate) enum Face {
     Headless,
 }
 
+/// How it is built.
+#[derive(Clone, Copy)]
+pub(crate) enum Profile {
+    /// To be tried: builds fast.
+    Quick,
+    /// As it is shipped: to be measured.
+    Shipped,
+}
+
 impl Face {
     /// The tray where there is a display to show it on.
     fn here() -> Self {
@@ -81,7 +90,7 @@ impl Face {
 ///
 /// # Errors
 /// A build that fails.
-pub(crate) fn build(checkout: &Checkout, face: Face) -> Result<PathBuf, Fault> {
+pub(crate) fn build(checkout: &Checkout, face: Face, profile: Profile) -> Result<PathBuf, Fault> {
     let (package, program) = match face {
         Face::Tray => {
             parts::desktop()?;
@@ -95,6 +104,12 @@ pub(crate) fn build(checkout: &Checkout, face: Face) -> Result<PathBuf, Fault> {
     command
         .args(["build", "--locked", "--package", package, "--bin", program])
         .args(["--message-format", "json-render-diagnostics"]);
+    match profile {
+        Profile::Quick => {}
+        Profile::Shipped => {
+            command.arg("--release");
+        }
+    }
     let messages = call::ask(&mut command)?;
     executable_in(&messages).ok_or_else(|| Fault::Answer {
         shown: call::shown(&command),
