@@ -20,6 +20,7 @@ mod support;
 mod hosts;
 mod live;
 mod measure;
+mod measure_open;
 mod menu;
 mod panel;
 mod start;

@@ -51,13 +51,14 @@ fn hold(panel: &Panel, look: &Look, state: &str) {
 
 fn place(panel: &Panel, at: usize) {
     panel.click(&format!("//nav/button[{at}]"));
-    panel.until_text("//main", "the place is there", |said| !said.trim().is_empty());
+    panel.until_text("//main", "the place is there", |said| {
+        !said.trim().is_empty()
+    });
     std::thread::sleep(Duration::from_millis(200));
 }
 
 fn look_at_everything(look: &Look) {
-    let axe = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../ui/node_modules/axe-core/axe.min.js");
+    let axe = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ui/node_modules/axe-core/axe.min.js");
     let axe = std::fs::read_to_string(axe).expect("the panel's packages are installed");
     let desktop = Desktop::new();
     let host = Host::on(&desktop);
@@ -70,7 +71,11 @@ fn look_at_everything(look: &Look) {
     let address = Program::address_on(&desktop);
     panel.until_text("//h1", "it is ready", |said| said == look.ready);
     let dark = panel.script("return matchMedia('(prefers-color-scheme: dark)').matches");
-    assert_eq!(dark, look.theme.ends_with("dark"), "the theme is the desktop's");
+    assert_eq!(
+        dark,
+        look.theme.ends_with("dark"),
+        "the theme is the desktop's"
+    );
     panel.script(&axe);
     let stage = Stage {
         panel,
@@ -84,7 +89,9 @@ fn look_at_everything(look: &Look) {
     place(panel, 2);
     hold(panel, look, "no recent requests");
 
-    stage.ask_as("OpenWebUI/1", &chat::of(&chat::history(30, 60))).finish();
+    stage
+        .ask_as("OpenWebUI/1", &chat::of(&chat::history(30, 60)))
+        .finish();
     stage.ask_as("aider/1", &chat::whole("hello")).finish();
     let fields = [("origin", "https://chat.example.com")];
     ask(stage.address, CHAT, &fields, &chat::whole("hello")).finish();

@@ -3,11 +3,11 @@
 
 use super::super::support::desktop::Desktop;
 use super::super::support::driver::{Panel, key};
+use super::super::support::eventually;
 use super::super::support::flavour::Flavour;
 use super::super::support::host::Host;
 use super::super::support::program::{Program, Setup, get};
 use super::super::support::upstream::Upstream;
-use super::super::support::eventually;
 use super::{Stage, stage};
 
 const WAITING: &str = "Most that may wait";
@@ -43,7 +43,10 @@ fn until_max_waiting(stage: &Stage, wanted: u64) {
 
 #[test]
 fn a_setting_typed_into_its_field_acts_at_once_and_outlives_a_restart() {
-    let stage = stage(Flavour::Plain, &["# kept by hand", "queue.max_waiting = 3 # mine"]);
+    let stage = stage(
+        Flavour::Plain,
+        &["# kept by hand", "queue.max_waiting = 3 # mine"],
+    );
     let panel = &stage.panel;
     panel.press("Settings");
     panel.until_says("Usual");
@@ -65,7 +68,10 @@ fn a_setting_typed_into_its_field_acts_at_once_and_outlives_a_restart() {
     );
     assert_eq!(saved, true, "that it was saved is said aloud too");
 
-    for (typed, why) in [("-1", "Type a whole number."), ("99999", "Expected 0 to 10,000.")] {
+    for (typed, why) in [
+        ("-1", "Type a whole number."),
+        ("99999", "Expected 0 to 10,000."),
+    ] {
         retype(panel, typed);
         panel.until_says(why);
         let (value, is_wrong, said) = field(panel);
@@ -80,7 +86,11 @@ fn a_setting_typed_into_its_field_acts_at_once_and_outlives_a_restart() {
     }
     panel.keys(&[key::ESCAPE]);
     let (value, is_wrong, _) = field(panel);
-    assert_eq!((value.as_str(), is_wrong), ("7", false), "Escape takes it back");
+    assert_eq!(
+        (value.as_str(), is_wrong),
+        ("7", false),
+        "Escape takes it back"
+    );
 
     let Stage {
         panel,
@@ -147,7 +157,10 @@ fn a_setting_of_the_environment_is_locked_and_says_by_what() {
         said.contains("Set by the variable ONESLOT_QUEUE__MAX_WAITING; change it there."),
         "{said}"
     );
-    assert!(panel.has(&format!("{field}//input[@disabled]")), "it takes nothing");
+    assert!(
+        panel.has(&format!("{field}//input[@disabled]")),
+        "it takes nothing"
+    );
     assert!(
         !panel.has(&format!("{field}//button")),
         "and there is no way back that would do nothing"

@@ -54,7 +54,11 @@ fn without_a_server_it_says_what_to_do_and_one_that_appears_is_found_and_proven(
     panel.until_says("“one two three”");
     let proof = upstream.chats();
     let proof = proof.last().unwrap();
-    assert_eq!(proof.request.json()["stream"], true, "by way of the gateway");
+    assert_eq!(
+        proof.request.json()["stream"],
+        true,
+        "by way of the gateway"
+    );
     panel.close();
 }
 
@@ -64,15 +68,19 @@ fn first_steps_prove_the_server_and_lead_to_the_apps() {
     let panel = &stage.panel;
     let steps = card("First steps");
     let found = format!("llama.cpp found at {}", stage.upstream.url());
-    panel.until_text(&steps, "what was found, and where", |said| said.contains(&found));
+    panel.until_text(&steps, "what was found, and where", |said| {
+        said.contains(&found)
+    });
     panel.press("Connect an app");
     panel.until_says("0 of 18 have called");
     panel.press("Now");
     panel.press("Send a test prompt");
     panel.press("Recent");
-    panel.until_text("//main//ul/li[1]", "the proof is a request like any other", |said| {
-        said.contains("OneSlot") && said.contains("done")
-    });
+    panel.until_text(
+        "//main//ul/li[1]",
+        "the proof is a request like any other",
+        |said| said.contains("OneSlot") && said.contains("done"),
+    );
     stage.panel.close();
 }
 
@@ -85,9 +93,11 @@ fn a_server_that_wants_a_key_gets_it_from_the_panel() {
     let setup = Setup::before(&desktop, &upstream).config("# kept by hand");
     let panel = Panel::open(&desktop, setup);
     let address = Program::address_on(&desktop);
-    panel.until_text(&card("To know"), "what is missing, and where it goes", |said| {
-        said.contains("The model server wants a key: put it into upstream.api_key.")
-    });
+    panel.until_text(
+        &card("To know"),
+        "what is missing, and where it goes",
+        |said| said.contains("The model server wants a key: put it into upstream.api_key."),
+    );
     panel.press("Open upstream.api_key");
     let field = panel.tab_to("Key for the server");
     assert_eq!(field.tag, "INPUT", "the field itself is what Tab comes to");
@@ -122,10 +132,15 @@ fn with_its_port_taken_it_says_by_whom_and_serves_on_another_when_asked() {
     let upstream = Upstream::plain();
     let setup = Setup::before(&desktop, &upstream).config(&format!("listen = [\"{taken}\"]"));
     let panel = Panel::open(&desktop, setup);
-    panel.until_text("//h1", "it says so", |said| said == "Not serving: port taken");
+    panel.until_text("//h1", "it says so", |said| {
+        said == "Not serving: port taken"
+    });
     let what = panel.text_of(&card("What you can do"));
     assert!(what.contains(&format!("{taken} is held by")), "{what}");
-    assert!(what.contains(&std::process::id().to_string()), "by whom: {what}");
+    assert!(
+        what.contains(&std::process::id().to_string()),
+        "by whom: {what}"
+    );
     panel.press("Serve on another port");
     panel.until_text("//h1", "it serves", |said| said == "Ready");
     let address = Program::address_on(&desktop);

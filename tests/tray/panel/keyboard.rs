@@ -43,9 +43,17 @@ fn hold_the_order(panel: &Panel, place: &str) {
         assert!(focus.is_seen, "{place}: the focus is seen: {focus:?}");
         assert!(!focus.name.is_empty(), "{place}: it has a name: {focus:?}");
         assert!(
-            ["button", "textbox", "searchbox", "checkbox", "combobox", "disclosure", "DisclosureTriangle"]
-                .iter()
-                .any(|role| focus.role.eq_ignore_ascii_case(role))
+            [
+                "button",
+                "textbox",
+                "searchbox",
+                "checkbox",
+                "combobox",
+                "disclosure",
+                "DisclosureTriangle"
+            ]
+            .iter()
+            .any(|role| focus.role.eq_ignore_ascii_case(role))
                 || focus.tag == "SUMMARY"
                 || focus.tag == "SELECT",
             "{place}: it has a role: {focus:?}"
@@ -53,7 +61,10 @@ fn hold_the_order(panel: &Panel, place: &str) {
     }
     // The walk may begin anywhere; it comes around to where it began.
     let marks: Vec<String> = met.iter().map(|(mark, _)| mark.clone()).collect();
-    let first = marks.iter().position(|mark| *mark == wanted[0]).unwrap_or_default();
+    let first = marks
+        .iter()
+        .position(|mark| *mark == wanted[0])
+        .unwrap_or_default();
     met.rotate_left(first);
     let marks: Vec<String> = met.iter().map(|(mark, _)| mark.clone()).collect();
     assert_eq!(marks, wanted, "{place}: {met:#?}");
@@ -73,7 +84,9 @@ fn every_control_of_every_place_is_walked_in_order_seen_and_named() {
     for place in ["Recent", "Connect", "Settings"] {
         panel.tab_to(place);
         panel.keys(&[key::ENTER]);
-        panel.until_text("//nav/button[@aria-current='page']", "it is there", |at| at == place);
+        panel.until_text("//nav/button[@aria-current='page']", "it is there", |at| {
+            at == place
+        });
         if place == "Settings" {
             panel.until_says("Usual");
         }
@@ -114,11 +127,15 @@ fn requests_are_cancelled_by_keys_and_the_focus_stays_where_they_were() {
     let (mut running, _gate) = stage.hold();
     let mut first = stage.queue("cline/3");
     let mut second = stage.queue("aider/1");
-    panel.until_text("//header//p", "both wait", |said| said.starts_with("2 waiting"));
+    panel.until_text("//header//p", "both wait", |said| {
+        said.starts_with("2 waiting")
+    });
     panel.tab_to("Cancel the request of cline");
     panel.keys(&[key::ENTER]);
     assert_eq!(first.finish().code(), Some("LLM_INTERRUPTED"));
-    let at = until_focus(panel, "the card around the row has the focus", |at| at.name == "Slot");
+    let at = until_focus(panel, "the card around the row has the focus", |at| {
+        at.name == "Slot"
+    });
     assert!(at.is_seen, "{at:?}");
     let waits = || stage.status()["queue"]["waiting"].clone();
     panel.keys(&[key::ENTER, key::ENTER, key::SPACE]);
@@ -129,7 +146,10 @@ fn requests_are_cancelled_by_keys_and_the_focus_stays_where_they_were() {
     until_focus(panel, "again", |at| at.name == "Slot");
     panel.tab_to("Cancel the request of zed");
     panel.keys(&[key::ENTER]);
-    assert!(!running.finish().text().contains("[DONE]"), "it was stopped");
+    assert!(
+        !running.finish().text().contains("[DONE]"),
+        "it was stopped"
+    );
     let at = until_focus(panel, "and again", |at| at.name == "Slot");
     assert!(at.is_seen, "{at:?}");
     stage.panel.close();
@@ -142,7 +162,9 @@ fn one_pauses_and_resumes_by_keys_and_escape_takes_back() {
     let sheet = "//*[@role='group'][@aria-label='Pause inference']";
     panel.tab_to("Pause");
     panel.keys(&[key::SPACE]);
-    until_focus(panel, "the first choice has the focus", |at| at.name == "15 minutes");
+    until_focus(panel, "the first choice has the focus", |at| {
+        at.name == "15 minutes"
+    });
     assert!(panel.has(sheet));
     panel.keys(&[key::ESCAPE]);
     until_focus(panel, "Escape gives it back", |at| at.name == "Pause");
@@ -151,16 +173,23 @@ fn one_pauses_and_resumes_by_keys_and_escape_takes_back() {
     until_focus(panel, "open again", |at| at.name == "15 minutes");
     panel.keys_with(key::SHIFT, key::TAB);
     let also = panel.focus();
-    assert_eq!((also.role.as_str(), also.name.as_str()), ("checkbox", "Also unload the model"));
+    assert_eq!(
+        (also.role.as_str(), also.name.as_str()),
+        ("checkbox", "Also unload the model")
+    );
     panel.tab_to("Until I resume");
     panel.keys(&[key::ENTER]);
-    let at = until_focus(panel, "what comes in its place has the focus", |at| at.name == "Resume");
+    let at = until_focus(panel, "what comes in its place has the focus", |at| {
+        at.name == "Resume"
+    });
     assert!(at.is_seen, "{at:?}");
     let refused = stage.ask_as("zed/1.0", &chat::whole("hello")).finish();
     assert_eq!(refused.code(), Some("LLM_PAUSED"));
     panel.keys(&[key::ENTER]);
     until_focus(panel, "and back", |at| at.name == "Pause");
-    eventually("it is resumed", || stage.status()["pause"].is_null().then_some(()));
+    eventually("it is resumed", || {
+        stage.status()["pause"].is_null().then_some(())
+    });
     let served = stage.ask_as("zed/1.0", &chat::whole("hello")).finish();
     assert_eq!(served.status(), 200);
     stage.panel.close();
@@ -180,7 +209,9 @@ fn said(stage: &Stage) -> Value {
 fn a_change_that_lasts_is_said_aloud_once_and_what_passes_is_not() {
     let stage = stage(Flavour::Plain, &[]);
     let spoken = "//*[@data-live][.='Ready']";
-    eventually("the first state was said", || stage.panel.has(spoken).then_some(()));
+    eventually("the first state was said", || {
+        stage.panel.has(spoken).then_some(())
+    });
     stage.panel.script(LISTEN);
     for _ in 0..5 {
         stage.ask_as("zed/1.0", &chat::whole("hello")).finish();
@@ -190,7 +221,11 @@ fn a_change_that_lasts_is_said_aloud_once_and_what_passes_is_not() {
         (said(&stage) == json!(["Answering zed"])).then_some(())
     });
     let waiting = stage.queue("cline/3");
-    stage.panel.until_text("//header//p", "its place is shown", |said| said.starts_with("1 "));
+    stage
+        .panel
+        .until_text("//header//p", "its place is shown", |said| {
+            said.starts_with("1 ")
+        });
     gate.open();
     running.finish();
     drop(waiting);
@@ -201,7 +236,11 @@ fn a_change_that_lasts_is_said_aloud_once_and_what_passes_is_not() {
         "const live = document.querySelector('[data-live]');\
          return [live.getAttribute('aria-live'), live.getAttribute('aria-atomic')]",
     );
-    assert_eq!(roles, json!(["polite", "true"]), "it waits until it may speak");
+    assert_eq!(
+        roles,
+        json!(["polite", "true"]),
+        "it waits until it may speak"
+    );
     let slot = stage.panel.has(&format!("{}//*[@aria-live]", card("Slot")));
     assert!(!slot, "numbers that tick are never said by themselves");
     stage.panel.close();
