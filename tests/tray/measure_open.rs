@@ -13,8 +13,9 @@ use super::support::script::Script;
 use super::support::upstream::Upstream;
 use super::support::{LIMIT, chat};
 
-/// Until the page has drawn everything once.
-const WARM: Duration = Duration::from_secs(60);
+/// Until all is filled that is filled once: the gateway shows the last fifty requests, and one
+/// ends every five seconds.
+const WARM: Duration = Duration::from_secs(300);
 /// Numbers that are printed.
 const LOOKS: u32 = 10;
 /// How much it may grow by.
@@ -64,7 +65,10 @@ fn a_panel_that_is_open_for_long_does_not_grow() {
 
     let began = Instant::now();
     let length = Duration::from_secs(60) * minutes;
-    std::thread::sleep(WARM.min(length / 3));
+    let warm = WARM.min(length / 3);
+    std::thread::sleep(warm / 5);
+    tell(&tray, began, &answers);
+    std::thread::sleep(warm - warm / 5);
     let first = tell(&tray, began, &answers);
     let mut last = first;
     let between = length.saturating_sub(began.elapsed()) / LOOKS;

@@ -46,6 +46,9 @@ const FAULTS: &str = "\
             found.push('is cut: ' + name(one));\
         if (one.tagName === 'BUTTON' && one.scrollWidth > one.clientWidth + 1)\
             found.push('a button is cut: ' + name(one));\
+        const letter = parseFloat(style.fontSize);\
+        if (one.tagName === 'BUTTON' && box.height > letter * 6)\
+            found.push('a button is in pieces: ' + name(one));\
     }\
     return found;";
 
@@ -150,6 +153,18 @@ fn look_at_all(stage: &Stage, name: &str, sizes: &[u32]) {
             }
         }
         panel.click("//nav/button[1]");
+        let page = format!("https://at-{percent}.a-rather-long-name.example.com");
+        let fields = [("origin", page.as_str())];
+        ask(stage.address, CHAT, &fields, &chat::whole("hello")).finish();
+        panel.click(&format!("//button[contains(@aria-label, {page:?})]"));
+        panel.until_text(
+            "//div[contains(@class, 'told')]",
+            "what was done is told",
+            |said| said.contains(&page),
+        );
+        hold_whole(panel, *percent, &format!("{name}, what was done"));
+        shot(panel, &format!("{name}-{percent}-told"));
+        panel.click("//div[contains(@class, 'told')]/button");
         panel.click("//div[contains(@class, 'pause')]/button");
         hold_whole(panel, *percent, &format!("{name}, the choice of pauses"));
         shot(panel, &format!("{name}-{percent}-pause"));
