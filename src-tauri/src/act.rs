@@ -5,13 +5,12 @@ use std::sync::Arc;
 use jiff::{ToSpan as _, ZonedDateTime};
 use oneslot::pause::Running;
 use tauri::AppHandle;
-use tauri_plugin_autostart::ManagerExt as _;
 use tauri_plugin_clipboard_manager::ClipboardExt as _;
 
 use crate::app::App;
 use crate::face::{Dialect, Span, Wish};
-use crate::panel;
 use crate::serving::{Fault, Serving};
+use crate::{login, notify, panel};
 
 /// The hour at which "tomorrow" begins.
 const MORNING: i8 = 8;
@@ -23,22 +22,28 @@ pub fn carry_out(app: &AppHandle, wish: Wish) {
     match wish {
         Wish::Status | Wish::Memory | Wish::PauseFor | Wish::CopyFor | Wish::Line(_) => {}
         Wish::Open => panel::open(app),
-        Wish::Pause(span) => beside("pause", async move {
+        Wish::Pause(span) => beside(app, "menu.pause", async move {
             serving
                 .pause(until(span, &ZonedDateTime::now()), Running::Finish)
                 .await
         }),
-        Wish::Resume => beside("resume", async move { serving.resume().await }),
-        Wish::Check => beside("check", async move { serving.check().await }),
-        Wish::Stop => beside("stop", async move { serving.stop_answers().await }),
-        Wish::Unload => beside("unload", async move { serving.unload().await.map(|_| ()) }),
-        Wish::Copy(dialect) => told("copy", copy(app, &base_url(&serving, dialect))),
+        Wish::Resume => beside(app, "menu.resume", async move { serving.resume().await }),
+        Wish::Check => beside(app, "menu.check", async move { serving.check().await }),
+        Wish::Stop => beside(
+            app,
+            "menu.stop",
+            async move { serving.stop_answers().await },
+        ),
+        Wish::Unload => beside(app, "menu.unload", async move {
+            serving.unload().await.map(|_| ())
+        }),
+        Wish::Copy(dialect) => told(app, "menu.copy", copy(app, &base_url(&serving, dialect))),
         Wish::Login => {
-            let starts = app.autolaunch().is_enabled().unwrap_or(false);
-            told("login", set_login(app, !starts));
+            let starts = login::starts(app);
+            told(app, "menu.login", login::set(app, !starts));
             own.redraw();
         }
-        Wish::Logs => told("logs", open_logs(&serving)),
+        Wish::Logs => told(app, "menu.logs", open_logs(&serving)),
         Wish::Quit => app.exit(0),
     }
 }
@@ -79,20 +84,6 @@ pub fn copy(app: &AppHandle, text: &str) -> Result<(), Fault> {
     written.map_err(|error| Fault::failed(&error))
 }
 
-/// Starts at login from now on, or not any more.
-///
-/// # Errors
-/// The desktop did not take it.
-pub fn set_login(app: &AppHandle, starts: bool) -> Result<(), Fault> {
-    let login = app.autolaunch();
-    let done = if starts {
-        login.enable()
-    } else {
-        login.disable()
-    };
-    done.map_err(|error| Fault::failed(&error))
-}
-
 /// Opens the folder that the logs are in.
 ///
 /// # Errors
@@ -101,14 +92,21 @@ pub fn open_logs(serving: &Serving) -> Result<(), Fault> {
     open::that_detached(serving.log_dir()).map_err(|error| Fault::failed(&error))
 }
 
-fn beside(what: &'static str, work: impl Future<Output = Result<(), Fault>> + Send + 'static) {
-    tauri::async_runtime::spawn(async move { told(what, work.await) });
+fn beside(
+    app: &AppHandle,
+    what: &'static str,
+    work: impl Future<Output = Result<(), Fault>> + Send + 'static,
+) {
+    let app = app.clone();
+    tauri::async_runtime::spawn(async move { told(&app, what, work.await) });
 }
 
-/// A row has nowhere to show a failure but the log; the state that it shows stays true.
-fn told(what: &str, done: Result<(), Fault>) {
+/// A menu that is closed can show no failure: who pressed a row in vain is told by the desktop.
+/// `what` is the key of its words.
+fn told(app: &AppHandle, what: &str, done: Result<(), Fault>) {
     if let Err(fault) = done {
         tracing::warn!(what, fault = %fault.text, "a row of the menu was not carried out");
+        notify::tell(app, &App::of(app).refusal(what, &fault));
     }
 }
 

@@ -9,19 +9,18 @@ use oneslot::config::Sources;
 use oneslot::gateway::Serve;
 use oneslot::state::StateDir;
 use tauri::{AppHandle, Manager as _, RunEvent, WindowEvent};
-use tauri_plugin_autostart::ManagerExt as _;
 use tokio::sync::Notify;
 
 use crate::args::Args;
 use crate::face::{self, Face, Login, Seen, Whose};
-use crate::incidents::Incidents;
+use crate::incidents::{Incident, Incidents};
 use crate::serving::{Plan, Serving, Shown};
 use crate::shell::Shell;
 use crate::single::{self, Only, Start};
 use crate::tray::Tray;
 use crate::watches::Watches;
 use crate::words::Words;
-use crate::{commands, hosts, notify, panel};
+use crate::{commands, hosts, login, notify, panel};
 
 /// What everything in the program shares; the toolkit keeps it.
 #[derive(Debug)]
@@ -116,13 +115,7 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
     reason = "the toolkit's macro holds a way out for broken bundles"
 )]
 fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
-    let autostart = tauri_plugin_autostart::Builder::new()
-        .app_name("OneSlot")
-        .args(["--hidden"])
-        .build();
-    let builder = tauri::Builder::default()
-        .plugin(autostart)
-        .plugin(tauri_plugin_clipboard_manager::init());
+    let builder = tauri::Builder::default().plugin(tauri_plugin_clipboard_manager::init());
     let builder = crate::platform::plugins(builder);
     let running = builder
         .manage(app)
@@ -132,7 +125,7 @@ fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
         .build(tauri::generate_context!())?;
     let handle = running.handle().clone();
     crate::platform::settle(&handle);
-    repair_login(&handle);
+    login::repair(&handle);
     let show = handle.clone();
     if let Err(error) = only.hear(move || panel::open(&show)) {
         tracing::warn!(%error, "a second start will not show the panel");
@@ -209,16 +202,6 @@ async fn after(ms: Option<u64>) {
     }
 }
 
-/// An entry that was made by a program at another place is made anew.
-fn repair_login(app: &AppHandle) {
-    let login = app.autolaunch();
-    if login.is_enabled().unwrap_or(false)
-        && let Err(error) = login.enable()
-    {
-        tracing::warn!(%error, "the entry for starting at login may be stale");
-    }
-}
-
 /// Words of a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
@@ -249,7 +232,7 @@ impl App {
     }
 
     fn face(&self, app: &AppHandle, shown: &Shown) -> Face {
-        let starts = app.autolaunch().is_enabled().unwrap_or(false);
+        let starts = login::starts(app);
         let zone = TimeZone::system();
         face::face(&Seen {
             snapshot: &shown.snapshot,
@@ -261,19 +244,34 @@ impl App {
         })
     }
 
-    fn incident(&self, incident: crate::incidents::Incident, shown: &Shown) -> Told {
+    fn incident(&self, incident: Incident, shown: &Shown) -> Told {
         let language = self.shell.language();
         let server = shown.snapshot.upstream.kind.clone();
         let server = server.unwrap_or_else(|| self.words.say(language, "some.server", &[]));
-        let cause = shown.snapshot.pressure.cause.clone().unwrap_or_default();
+        let cause = shown.snapshot.pressure.cause.as_deref();
+        let cause = self.words.hears(language, cause.unwrap_or_default());
         let places = [("server", server.as_str()), ("cause", cause.as_str())];
+        let text = match incident {
+            Incident::NotServing if !face::is_port_taken(&shown.snapshot) => "failed",
+            Incident::Down | Incident::Memory | Incident::NoServer | Incident::NotServing => "text",
+        };
         let say = |part| {
             let key = format!("notify.{}.{part}", incident.key());
             self.words.say(language, &key, &places)
         };
         Told {
             title: say("title"),
-            text: say("text"),
+            text: say(text),
+        }
+    }
+
+    /// Words for a wish that was not carried out: what a person pressed, and why nothing came of
+    /// it.
+    pub fn refusal(&self, key: &str, fault: &crate::serving::Fault) -> Told {
+        let language = self.shell.language();
+        Told {
+            title: self.words.say(language, key, &[]),
+            text: self.words.hears(language, &fault.text),
         }
     }
 }

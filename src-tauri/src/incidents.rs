@@ -38,7 +38,13 @@ enum Course {
     /// Since that moment, in Unix milliseconds.
     Lasts(u64),
     Told,
+    /// It was told and is over since that moment; soon again it is the same incident.
+    Mends(u64),
 }
+
+/// How long what was told must be over before it is told again, in milliseconds: a server that
+/// comes and goes is one incident.
+const MENDED_MS: u64 = 300_000;
 
 impl Incidents {
     /// Takes in a snapshot. Gives the incident to tell of, if one has lasted long enough.
@@ -46,11 +52,13 @@ impl Incidents {
         let now = snapshot.now_ms;
         let mut told = None;
         for (incident, course) in ALL.into_iter().zip(&mut self.0) {
-            *course = match (incident.stands(snapshot), *course) {
-                (Stand::Over, _) => Course::Over,
+            *course = match (incident.stands(snapshot), course.at(now)) {
+                (Stand::Over, Course::Told) => Course::Mends(now),
+                (Stand::Over, Course::Mends(since)) => Course::Mends(since),
+                (Stand::Over, Course::Over | Course::Lasts(_)) => Course::Over,
                 (Stand::Unclear, course) => course,
                 (Stand::Lasts, Course::Over) => Course::Lasts(now),
-                (Stand::Lasts, Course::Told) => Course::Told,
+                (Stand::Lasts, Course::Told | Course::Mends(_)) => Course::Told,
                 (Stand::Lasts, Course::Lasts(since))
                     if told.is_none() && now.saturating_sub(since) >= incident.patience_ms() =>
                 {
@@ -75,6 +83,16 @@ impl Incidents {
                 Some((since + incident.patience_ms()).saturating_sub(now).max(1))
             });
         waits.min()
+    }
+}
+
+impl Course {
+    /// What has mended for long enough is over.
+    fn at(self, now: u64) -> Self {
+        match self {
+            Self::Mends(since) if now.saturating_sub(since) >= MENDED_MS => Self::Over,
+            course => course,
+        }
     }
 }
 
@@ -193,11 +211,22 @@ mod tests {
             (0, Face::Cooling),
             (20, Face::Cooling),
             (30, Face::Ready),
-            (40, Face::Down),
-            (60, Face::Down),
+            (340, Face::Down),
+            (360, Face::Down),
         ];
-        let both = [(20, Incident::Down), (60, Incident::Down)];
+        let both = [(20, Incident::Down), (360, Incident::Down)];
         assert_eq!(told(&course, ON), both);
+    }
+
+    #[test]
+    fn a_told_server_that_comes_and_goes_is_still_the_same_incident() {
+        let mut course = vec![(0, Face::Cooling), (20, Face::Cooling)];
+        for flap in 0..10 {
+            let begins = 30 + flap * 60;
+            course.extend([(begins, Face::Ready), (begins + 20, Face::Down)]);
+            course.extend([(begins + 40, Face::Down), (begins + 59, Face::Paused)]);
+        }
+        assert_eq!(told(&course, ON), [(20, Incident::Down)]);
     }
 
     #[test]

@@ -4,9 +4,14 @@ use tauri::AppHandle;
 
 use crate::app::Told;
 
+#[cfg(target_os = "linux")]
+const NAME: &str = "org.freedesktop.Notifications";
+#[cfg(target_os = "linux")]
+const PATH: &str = "/org/freedesktop/Notifications";
+
 /// Shows a notification, without waiting for the desktop.
 pub fn tell(app: &AppHandle, told: &Told) {
-    tracing::info!(title = %told.title, "telling of an incident");
+    tracing::info!(title = %told.title, "telling a person");
     let (app, told) = (app.clone(), told.clone());
     let telling = std::thread::Builder::new()
         .name("oneslot-notify".to_owned())
@@ -28,29 +33,38 @@ fn show(_app: &AppHandle, told: &Told) -> Result<(), String> {
     use zbus::blocking::Connection;
     use zbus::zvariant::Value;
 
-    let bus = Connection::session().map_err(|error| error.to_string())?;
+    let said = |error: zbus::Error| error.to_string();
+    let bus = Connection::session().map_err(said)?;
+    let reply = bus.call_method(Some(NAME), PATH, Some(NAME), "GetCapabilities", &());
+    let can: Vec<String> = reply.map_err(said)?.body().deserialize().map_err(said)?;
+    // Where markup is understood, plain words must not be read as such.
+    let text = if can.iter().any(|one| one == "body-markup") {
+        escaped(&told.text)
+    } else {
+        told.text.clone()
+    };
     let hints: HashMap<&str, Value<'_>> = HashMap::from([("desktop-entry", "oneslot".into())]);
-    let actions: [&str; 0] = [];
+    // A list: an array without members has another signature, which no desktop takes.
+    let actions: Vec<&str> = Vec::new();
     let told = (
         "OneSlot",
         0_u32,
         "oneslot",
         told.title.as_str(),
-        told.text.as_str(),
+        text.as_str(),
         actions,
         hints,
         -1_i32,
     );
-    let name = "org.freedesktop.Notifications";
-    bus.call_method(
-        Some(name),
-        "/org/freedesktop/Notifications",
-        Some(name),
-        "Notify",
-        &told,
-    )
-    .map(|_| ())
-    .map_err(|error| error.to_string())
+    bus.call_method(Some(NAME), PATH, Some(NAME), "Notify", &told)
+        .map(|_| ())
+        .map_err(said)
+}
+
+#[cfg(target_os = "linux")]
+fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;");
+    text.replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(not(target_os = "linux"))]

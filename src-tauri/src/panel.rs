@@ -3,6 +3,7 @@
 //! A web process that dies takes nothing with it: its window goes, and comes again once. Not
 //! here: what it shows (`ui/`), and what it may ask for ([`crate::commands`]).
 
+use oneslot::state::durable;
 use tauri::{
     AppHandle, LogicalSize, Manager as _, WebviewUrl, WebviewWindow, WebviewWindowBuilder,
 };
@@ -39,6 +40,7 @@ fn shown(app: &AppHandle) -> tauri::Result<()> {
         window.show()?;
         return window.set_focus();
     }
+    close_storage(app);
     let window = WebviewWindowBuilder::new(app, LABEL, WebviewUrl::App("index.html".into()))
         .title("OneSlot")
         .inner_size(SIZE.0, SIZE.1)
@@ -64,6 +66,18 @@ fn make_room(window: &WebviewWindow, letters: f64) -> tauri::Result<()> {
         (SIZE.1 * letters).min(most.1).max(SIZE.1),
     ))?;
     window.center()
+}
+
+/// Keeps others out of what the web view stores: it makes its files by the session's own mask.
+fn close_storage(app: &AppHandle) {
+    let paths = app.path();
+    let folders = [paths.app_local_data_dir(), paths.app_cache_dir()];
+    for folder in folders.into_iter().flatten() {
+        let closed = durable::private_dir(&folder).and_then(|()| durable::close_dir(&folder));
+        if let Err(error) = closed {
+            tracing::warn!(%error, folder = %folder.display(), "others may read what the panel stores");
+        }
+    }
 }
 
 /// The window's web process died.

@@ -100,7 +100,12 @@ fn start_anew() -> std::io::Error {
 /// Adds what a system needs.
 pub fn plugins(builder: Builder<Wry>) -> Builder<Wry> {
     #[cfg(not(target_os = "linux"))]
-    let builder = builder.plugin(tauri_plugin_notification::init());
+    let builder = builder.plugin(tauri_plugin_notification::init()).plugin(
+        tauri_plugin_autostart::Builder::new()
+            .app_name("OneSlot")
+            .args(["--hidden"])
+            .build(),
+    );
     #[cfg(windows)]
     let builder = builder.plugin(tauri_plugin_single_instance::init(|app, _, _| {
         panel::open(app)

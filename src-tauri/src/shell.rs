@@ -87,10 +87,17 @@ impl Default for NotifySwitches {
 }
 
 impl Shell {
-    /// What was kept in `state`; the defaults where nothing was, or nothing that can be read.
+    /// What was kept in `state`; the defaults where nothing was, or nothing that can be read. What
+    /// cannot be read is copied aside, since the next change replaces it.
     pub fn open(state: &StateDir) -> Self {
         let path = state.path().join("tray.json");
-        let kept = read(&path).unwrap_or_default();
+        let kept = read(&path).unwrap_or_else(|fault| {
+            if fault.is_damage() {
+                let aside = durable::keep_aside(&path, jiff::Timestamp::now());
+                tracing::warn!(?aside, %fault, "what the tray kept cannot be read");
+            }
+            Kept::default()
+        });
         Self {
             path,
             kept: Mutex::new(kept),
@@ -165,11 +172,35 @@ impl NotifyWish {
     }
 }
 
-fn read(path: &Path) -> Option<Kept> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+/// Why nothing that was kept can be had.
+#[derive(Debug, thiserror::Error)]
+enum Unread {
+    #[error("it cannot be read: {0}")]
+    Read(#[from] std::io::Error),
+    #[error("it is damaged: {0}")]
+    Parse(#[from] serde_json::Error),
+}
+
+impl Unread {
+    /// Whether there is something that a person may want to look at.
+    fn is_damage(&self) -> bool {
+        match self {
+            Self::Read(error) => error.kind() != std::io::ErrorKind::NotFound,
+            Self::Parse(_) => true,
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Kept, Unread> {
+    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
 }
 
 fn write(path: &Path, kept: &Kept) -> std::io::Result<()> {
+    match std::fs::read(path) {
+        // Nobody knows what is in it, and nothing of it could be kept aside.
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        Ok(_) | Err(_) => {}
+    }
     let text = serde_json::to_vec_pretty(kept).map_err(std::io::Error::from)?;
     durable::write(path, &text)
 }
@@ -193,8 +224,20 @@ mod tests {
         assert_eq!(kept.language, LanguageWish::Chinese);
         assert!(!kept.notify.memory, "it was switched off");
         assert!(kept.notify.down, "the others stay");
-        std::fs::write(temp.path().join("tray.json"), "{").unwrap();
-        assert_eq!(Shell::open(&state).kept(), Kept::default());
+        let path = temp.path().join("tray.json");
+        for damage in [b"{".as_slice(), &[0; 400], br#"{"notify": 7}"#, b""] {
+            std::fs::write(&path, damage).unwrap();
+            let shell = Shell::open(&state);
+            assert_eq!(shell.kept(), Kept::default());
+            shell.keep().unwrap();
+            let mut files = std::fs::read_dir(temp.path()).unwrap().flatten();
+            let kept = files.any(|file| {
+                let name = file.file_name().to_string_lossy().into_owned();
+                name.starts_with("tray.json.corrupt-")
+                    && std::fs::read(file.path()).unwrap() == damage
+            });
+            assert!(kept, "what could not be read is kept aside: {damage:?}");
+        }
     }
 
     #[test]

@@ -91,6 +91,8 @@ mod door {
     use std::thread;
     use std::time::Duration;
 
+    use oneslot::state::durable;
+
     /// The first one may still be on its way to its socket.
     const TRIES: u32 = 50;
     const BETWEEN_TRIES: Duration = Duration::from_millis(100);
@@ -116,6 +118,8 @@ mod door {
             Ok(()) | Err(_) => {}
         }
         let listener = UnixListener::bind(&path)?;
+        // Its folder is closed already; so is what lies in it, whatever the mask was.
+        durable::close_file(&path)?;
         thread::Builder::new()
             .name("oneslot-second".to_owned())
             .spawn(move || {

@@ -3,12 +3,14 @@
 //! A value of `ui/src/words/tray.json` is a text with `{places}`, or one text per plural form,
 //! chosen by the place `n`. Not here: what is said when ([`crate::face`]).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
 /// The table itself; the panel's build reads the same file.
 const TABLE: &str = include_str!("../../ui/src/words/tray.json");
+/// The gateway's own sentences, which come in English.
+const SAID: &str = include_str!("../../ui/src/words/said.json");
 
 /// A language that there are words in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ts_rs::TS)]
@@ -39,7 +41,10 @@ pub enum LanguageWish {
 
 /// All words, in every language.
 #[derive(Debug)]
-pub struct Words(HashMap<String, Entry>);
+pub struct Words {
+    own: HashMap<String, Entry>,
+    said: BTreeMap<String, Entry>,
+}
 
 /// Why the table could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -66,31 +71,80 @@ impl Words {
     /// # Errors
     /// The table is not what [`Words`] expects: a fault of the build, which a test finds.
     pub fn built_in() -> Result<Self, WordsError> {
-        serde_json::from_str(TABLE).map(Self).map_err(WordsError)
+        Ok(Self {
+            own: serde_json::from_str(TABLE).map_err(WordsError)?,
+            said: serde_json::from_str(SAID).map_err(WordsError)?,
+        })
+    }
+
+    /// A sentence of the gateway's in this language; as it came where nobody translated it.
+    pub fn hears(&self, language: Language, sentence: &str) -> String {
+        for entry in self.said.values() {
+            if let (Text::One(template), Text::One(text)) = (&entry.en, entry.text(language))
+                && let Some(places) = places(template, sentence)
+            {
+                return filled(text, &places);
+            }
+        }
+        sentence.to_owned()
     }
 
     /// The words for `key`, with `places` put in. A key that is nowhere is shown as it is: better
     /// an odd row than none.
     pub fn say(&self, language: Language, key: &str, places: &[(&str, &str)]) -> String {
-        let Some(entry) = self.0.get(key) else {
+        let Some(entry) = self.own.get(key) else {
             return key.to_owned();
         };
-        let text = match language {
-            Language::English => &entry.en,
-            Language::Chinese => &entry.zh_cn,
-        };
+        let text = entry.text(language);
         let n = places.iter().find(|(name, _)| *name == "n");
-        let mut said = match text {
+        let said = match text {
             Text::One(text) => text,
             Text::Plural { one, .. } if n.is_some_and(|(_, n)| *n == "1") => one,
             Text::Plural { other, .. } => other,
-        }
-        .clone();
-        for (name, value) in places {
-            said = said.replace(&format!("{{{name}}}"), value);
-        }
-        said
+        };
+        filled(said, places)
     }
+}
+
+impl Entry {
+    fn text(&self, language: Language) -> &Text {
+        match language {
+            Language::English => &self.en,
+            Language::Chinese => &self.zh_cn,
+        }
+    }
+}
+
+fn filled(text: &str, places: &[(&str, &str)]) -> String {
+    let mut said = text.to_owned();
+    for (name, value) in places {
+        said = said.replace(&format!("{{{name}}}"), value);
+    }
+    said
+}
+
+/// What stands in a template's places in this sentence, if it was made from it. A place ends at a
+/// comma, where the next part of a sentence begins; only a list has some.
+fn places<'t>(template: &'t str, sentence: &'t str) -> Option<Vec<(&'t str, &'t str)>> {
+    let (mut template, mut rest) = (template, sentence);
+    let mut found = Vec::new();
+    while let Some((literal, behind)) = template.split_once('{') {
+        rest = rest.strip_prefix(literal)?;
+        let (name, behind) = behind.split_once('}')?;
+        let next = behind.split('{').next().unwrap_or_default();
+        let end = if next.is_empty() {
+            rest.len()
+        } else {
+            rest.find(next)?
+        };
+        let (value, after) = rest.split_at(end);
+        if value.is_empty() || (name != "list" && value.contains(',')) {
+            return None;
+        }
+        found.push((name, value));
+        (template, rest) = (behind, after);
+    }
+    (rest == template).then_some(found)
 }
 
 impl LanguageWish {
@@ -119,6 +173,23 @@ mod tests {
         assert_eq!(say(Language::English, "1"), "Answering 1 request");
         assert_eq!(say(Language::English, "2"), "Answering 2 requests");
         assert_eq!(say(Language::Chinese, "2"), "正在回答 2 个请求");
+    }
+
+    #[test]
+    fn the_gateways_sentences_keep_their_numbers_when_they_are_translated() {
+        let words = Words::built_in().unwrap();
+        let heard = |sentence| words.hears(Language::Chinese, sentence);
+        assert_eq!(
+            heard("RAM available 412 MiB of 15.6 GiB (2.6 %)"),
+            "可用内存 412 MiB / 15.6 GiB（2.6%）"
+        );
+        assert_eq!(
+            heard("127.0.0.1:11411 is held by python3 (process 2841)"),
+            "127.0.0.1:11411 被 python3 占用（进程 2841）"
+        );
+        assert_eq!(heard("Nobody translated this"), "Nobody translated this");
+        let english = "RAM available 412 MiB of 15.6 GiB (2.6 %)";
+        assert_eq!(words.hears(Language::English, english), english);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jiff::Timestamp;
 
@@ -15,11 +15,8 @@ use super::load::sound;
 use crate::state::durable;
 
 /// Copies a file that cannot be used to `config.toml.corrupt-<time>` beside it.
-///
-/// An equal copy that is already there is enough, so that starting often does not fill the
-/// directory. The file itself stays: a person may want to mend it.
 pub(super) fn aside(file: &Path, now: Timestamp) -> Notice {
-    match copy_aside(file, now) {
+    match durable::keep_aside(file, now) {
         Ok(copy) => Notice::KeptAside {
             file: file.to_owned(),
             copy,
@@ -74,33 +71,4 @@ pub(super) fn secure(file: &Path, loaded: &Loaded) -> Option<Notice> {
 
 fn is_sound(file: &Path, bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| sound(parse(file, text)).is_ok())
-}
-
-fn copy_aside(file: &Path, now: Timestamp) -> io::Result<PathBuf> {
-    let bytes = fs::read(file)?;
-    let name = file
-        .file_name()
-        .ok_or(io::ErrorKind::InvalidInput)?
-        .to_string_lossy()
-        .into_owned();
-    let prefix = format!("{name}.corrupt-");
-    let directory = file.parent().filter(|path| !path.as_os_str().is_empty());
-    for entry in fs::read_dir(directory.unwrap_or(Path::new(".")))? {
-        let path = entry?.path();
-        let is_copy = path
-            .file_name()
-            .is_some_and(|n| n.to_string_lossy().starts_with(&prefix));
-        if is_copy && fs::read(&path).is_ok_and(|copy| copy == bytes) {
-            return Ok(path);
-        }
-    }
-    let time = now.strftime("%Y%m%dT%H%M%SZ");
-    let mut copy = file.with_file_name(format!("{prefix}{time}"));
-    let mut number = 1;
-    while copy.exists() {
-        number += 1;
-        copy = file.with_file_name(format!("{prefix}{time}-{number}"));
-    }
-    durable::write(&copy, &bytes)?;
-    Ok(copy)
 }

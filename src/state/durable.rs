@@ -30,6 +30,43 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_dir(path)
 }
 
+/// Copies a file that cannot be used to `<name>.corrupt-<time>` beside it, and gives the copy.
+///
+/// An equal copy that is already there is enough, so that starting often does not fill the
+/// directory. The file itself stays: a person may want to mend it.
+///
+/// # Errors
+///
+/// Whatever the file system said; there is then no copy.
+pub fn keep_aside(file: &Path, now: jiff::Timestamp) -> io::Result<PathBuf> {
+    let bytes = fs::read(file)?;
+    let name = file
+        .file_name()
+        .ok_or(io::ErrorKind::InvalidInput)?
+        .to_string_lossy()
+        .into_owned();
+    let prefix = format!("{name}.corrupt-");
+    let directory = file.parent().filter(|path| !path.as_os_str().is_empty());
+    for entry in fs::read_dir(directory.unwrap_or(Path::new(".")))? {
+        let path = entry?.path();
+        let is_copy = path
+            .file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with(&prefix));
+        if is_copy && fs::read(&path).is_ok_and(|copy| copy == bytes) {
+            return Ok(path);
+        }
+    }
+    let time = now.strftime("%Y%m%dT%H%M%SZ");
+    let mut copy = file.with_file_name(format!("{prefix}{time}"));
+    let mut number = 1;
+    while copy.exists() {
+        number += 1;
+        copy = file.with_file_name(format!("{prefix}{time}-{number}"));
+    }
+    write(&copy, &bytes)?;
+    Ok(copy)
+}
+
 /// Makes `path` and its missing parents, each for this user alone.
 ///
 /// # Errors

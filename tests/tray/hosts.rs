@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::support::desktop::Desktop;
 use super::support::host::Host;
-use super::support::program::Setup;
-use super::support::{LIMIT, eventually};
+use super::support::program::{BINARY, Setup};
+use super::support::{LIMIT, eventually, windows};
 
 #[test]
 fn without_a_place_for_icons_the_panel_opens_and_the_icon_appears_when_there_is_one() {
@@ -14,6 +14,30 @@ fn without_a_place_for_icons_the_panel_opens_and_the_icon_appears_when_there_is_
     tray.until_panel();
     let host = Host::on(&desktop);
     host.icon().until_says(LIMIT, "Ready");
+}
+
+#[test]
+fn without_a_place_for_icons_the_next_start_brings_a_closed_panel_back() {
+    let desktop = Desktop::new();
+    let tray = Setup::bare(&desktop).args(&["--demo"]).start();
+    tray.until_panel();
+    eventually("its window is there", || {
+        (!windows::titled(&desktop, "OneSlot").is_empty()).then_some(())
+    });
+    windows::close(&desktop, "OneSlot");
+    eventually("the panel is gone", || {
+        (tray.web_processes() == 0).then_some(())
+    });
+    let status = desktop
+        .command(BINARY)
+        .arg("--state")
+        .arg(tray.state_path())
+        .status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "a second one ends in order"
+    );
+    tray.until_panel();
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::support::client::Client;
 use super::support::desktop::Desktop;
 use super::support::host::{Host, Icon, Look};
 use super::support::live::{LIVE_LIMIT, RealModel, alone};
+use super::support::notices::Notices;
 use super::support::process::signal;
 use super::support::program::{Program, Setup};
 use super::support::{LIMIT, chat, eventually, network, within};
@@ -139,9 +140,17 @@ fn each_state_of_a_real_server_is_seen_within_a_second() {
     assert_eq!(pictures.len(), 8, "each state has a picture of its own");
 }
 
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Starts the server again at a fraction of its pace, so that its loading can be looked at.
 fn slowly(model: &mut RealModel, look: impl FnOnce()) {
-    model.restart_unready();
+    let starting = model.begin_again();
     let pid = model.pid();
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -153,16 +162,18 @@ fn slowly(model: &mut RealModel, look: impl FnOnce()) {
                 std::thread::sleep(Duration::from_millis(8));
             }
         });
+        // Also when the look fails: a thread that goes on would hold the failure up for ever.
+        let _ended = Ends(&ends);
         look();
-        ends.store(true, Ordering::Relaxed);
     });
+    starting.until_ready();
 }
 
 #[test]
 fn a_real_answer_is_stopped_and_a_pause_refuses_and_resuming_serves() {
     let _alone = alone();
     let desktop = Desktop::new();
-    let host = Host::on(&desktop);
+    let (host, notices) = (Host::on(&desktop), Notices::on(&desktop));
     let model = RealModel::start(WINDOW);
     let tray = before(&desktop, &model.url());
     let icon = host.icon();
@@ -200,6 +211,13 @@ fn a_real_answer_is_stopped_and_a_pause_refuses_and_resuming_serves() {
     tray.until_status("it is resumed", |status| status["pause"].is_null());
     assert_eq!(served(&tray), 200, "the next request is served");
 
+    // One that cannot give its memory back says so, and goes on.
+    icon.press("Unload the model");
+    let told = eventually("why nothing was unloaded", || notices.shown().pop());
+    assert_eq!(told.title, "Unload the model");
+    assert!(told.text.contains("stop the server to free"), "{told:?}");
+    assert_eq!(served(&tray), 200, "the model is still there");
+
     icon.press("Pause until I resume");
     icon.until_says(SOON * 2, "Paused until you resume");
     let before = model.metric("llamacpp:prompt_tokens_total");
@@ -213,7 +231,7 @@ fn a_real_answer_is_stopped_and_a_pause_refuses_and_resuming_serves() {
 fn where_no_server_is_the_tray_says_so_and_one_that_appears_is_found_and_serves() {
     let name = "live::where_no_server_is_the_tray_says_so_and_one_that_appears_is_found_and_serves";
     let _alone = alone();
-    if !network::is_own(name) {
+    if !network::is_for(name, &network::AUTO) {
         return;
     }
     let desktop = Desktop::new();

@@ -17,11 +17,15 @@
 
 mod support;
 
+mod growth;
 mod hosts;
+mod hygiene;
 mod live;
+mod login;
 mod measure;
 mod measure_open;
 mod menu;
+mod notices;
 mod panel;
 mod start;
 mod states;

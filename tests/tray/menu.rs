@@ -125,12 +125,14 @@ fn the_model_is_unloaded() {
 
 #[test]
 fn the_base_url_is_copied() {
-    let stage = stage(Flavour::Plain);
+    let stage = stage(OLLAMA);
     stage.icon.press("For OpenAI clients");
     let wanted = format!("http://{}/v1", stage.tray.address());
     eventually("the clipboard has it", || {
         (stage.desktop.clipboard() == wanted).then_some(())
     });
+    let native = stage.icon.row("For Ollama clients");
+    assert_eq!(native, None, "no address is offered that is not served");
 }
 
 #[test]
@@ -139,7 +141,7 @@ fn starting_at_login_is_a_choice_hidden_and_revoked() {
     let entry = stage
         .desktop
         .home()
-        .join(".config/autostart/OneSlot.desktop");
+        .join("config/autostart/OneSlot.desktop");
     assert!(!entry.exists(), "nobody chose it");
     stage.icon.press("Start at login");
     let text = eventually("there is an entry", || std::fs::read_to_string(&entry).ok());

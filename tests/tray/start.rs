@@ -1,13 +1,16 @@
 //! Starts: the only one, the second, beside a daemon, with the port taken, and without a bus.
 
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
+use super::support::chat;
 use super::support::desktop::{Bus, Desktop};
+use super::support::driver::Panel;
 use super::support::host::Host;
-use super::support::program::{BINARY, Setup, get};
+use super::support::program::{BINARY, Program, Setup, get, open_chat};
 use super::support::upstream::Upstream;
-use super::support::{LIMIT, eventually};
+use super::support::{LIMIT, eventually, network};
 
 fn second_start(desktop: &Desktop) {
     let state = desktop.home().join("state");
@@ -65,6 +68,236 @@ fn with_a_stranger_on_its_port_it_stays_and_serves_when_the_stranger_goes() {
     drop(stranger);
     icon.until_says(LIMIT, "Ready");
     assert_eq!(tray.until_serves(), address);
+}
+
+#[test]
+fn another_port_is_offered_where_a_stranger_has_it_and_is_written_down_and_serves() {
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = stranger.local_addr().unwrap();
+    let desktop = Desktop::new();
+    let host = Host::on(&desktop);
+    let upstream = Upstream::plain();
+    let setup = Setup::before(&desktop, &upstream)
+        .config("# kept by hand")
+        .config(&format!("listen = [\"{taken}\"]"));
+    let panel = Panel::open(&desktop, setup);
+    let icon = host.icon();
+    icon.until_says(LIMIT, "Not serving: port taken");
+    let holder = format!("(process {})", std::process::id());
+    panel.until_says(&holder);
+    panel.press("Serve on another port");
+    let address = Program::address_on(&desktop);
+    assert_ne!(address, taken, "the stranger keeps its port");
+    icon.until_says(LIMIT, "Ready");
+    panel.until_says("Ready");
+    let mut client = open_chat(address, &chat::whole("hello"));
+    assert_eq!(client.finish().status(), 200, "it serves there");
+    let file = std::fs::read_to_string(desktop.home().join("oneslot.toml")).unwrap();
+    assert!(file.contains(&address.to_string()), "it is written: {file}");
+    assert!(file.contains("# kept by hand"), "comments stay: {file}");
+    panel.close();
+}
+
+#[test]
+fn a_port_that_the_system_refuses_is_said_with_its_cause() {
+    let name = "start::a_port_that_the_system_refuses_is_said_with_its_cause";
+    if !network::is_for(name, &[]) {
+        return;
+    }
+    let kept = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    if kept.is_ok_and(|first| first.trim().parse().is_ok_and(|first: u16| first <= 80)) {
+        println!("this system keeps no port, and no network can be made: nothing to see here");
+        return;
+    }
+    let desktop = Desktop::new();
+    let host = Host::on(&desktop);
+    let upstream = Upstream::plain();
+    let mut setup = Setup::before(&desktop, &upstream).config("listen = [\"127.0.0.1:80\"]");
+    if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+        setup = setup.started_by(&["setpriv", "--bounding-set", "-net_bind_service"]);
+    }
+    let mut tray = setup.start_as_is();
+    let icon = host.icon();
+    icon.until_says(LIMIT, "Not serving: the system refuses the port");
+    let said = tray.said();
+    assert!(
+        said.contains("127.0.0.1:80 is kept by the system"),
+        "{said}"
+    );
+    assert!(tray.is_alive(), "it stays, to say so");
+    std::fs::write(
+        desktop.home().join("oneslot.toml"),
+        tray.config_text().replace(":80", ":0"),
+    )
+    .unwrap();
+    icon.until_says(LIMIT, "Ready");
+}
+
+#[test]
+fn a_stranger_that_answers_on_the_port_is_not_taken_for_a_gateway() {
+    let stranger = Upstream::plain();
+    let desktop = Desktop::new();
+    let host = Host::on(&desktop);
+    let upstream = Upstream::plain();
+    let mut tray = Setup::before(&desktop, &upstream)
+        .config(&format!("listen = [\"{}\"]", stranger.address()))
+        .start_as_is();
+    let icon = host.icon();
+    icon.until_says(LIMIT, "Not serving: port taken");
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(tray.is_alive(), "it stays, to say so");
+    assert_eq!(stranger.requests(), 0, "nobody is known by what it answers");
+    let texts = icon.texts();
+    let pauses = texts.iter().any(|text| text.starts_with("Pause"));
+    assert!(!pauses, "nothing is offered that cannot be done: {texts:?}");
+}
+
+#[test]
+fn of_two_starts_at_the_same_moment_one_stays() {
+    let desktop = Desktop::new();
+    let host = Host::on(&desktop);
+    let upstream = Upstream::plain();
+    let start = || Setup::before(&desktop, &upstream).start_as_is();
+    let mut both = [start(), start()];
+    host.icon().until_says(LIMIT, "Ready");
+    let ended = eventually("one of them ends", || {
+        both.iter_mut().position(|one| !one.is_alive())
+    });
+    assert!(both[ended].until_exit().success(), "it ends in order");
+    let [first, second] = both;
+    let stays = if ended == 0 { second } else { first };
+    stays.until_panel();
+    assert_eq!(stays.chat("hello").status(), 200, "the other one serves");
+}
+
+#[test]
+fn after_a_crash_the_next_start_is_a_whole_one() {
+    let desktop = Desktop::new();
+    let host = Host::on(&desktop);
+    let upstream = Upstream::plain();
+    let mut crashed = Setup::before(&desktop, &upstream).start();
+    host.icon().until_says(LIMIT, "Ready");
+    let before = crashed.pid();
+    crashed.kill();
+    let tray = Setup::before(&desktop, &upstream).start_as_is();
+    let icon = host.icon();
+    icon.until_says(LIMIT, "Ready");
+    eventually("the lock names the one that runs", || {
+        let lock = std::fs::read_to_string(tray.state_path().join("gateway.lock")).ok()?;
+        lock.contains(&tray.pid().to_string()).then_some(())
+    });
+    assert_ne!(tray.pid(), before);
+    assert_eq!(tray.chat("hello").status(), 200, "it serves");
+    icon.press("Pause until I resume");
+    tray.until_status("its rows reach it", |status| !status["pause"].is_null());
+}
+
+#[test]
+fn it_starts_with_any_damage_in_its_files_and_overwrites_none_of_them() {
+    let desktop = Desktop::new();
+    let host = Host::on(&desktop);
+    let upstream = Upstream::plain();
+    let file = desktop.home().join("oneslot.toml");
+    let mut good = Setup::before(&desktop, &upstream)
+        .config("queue.max_waiting = 7")
+        .start();
+    host.icon().until_says(LIMIT, "Ready");
+    good.terminate();
+    good.until_exit();
+    let half = &std::fs::read(&file).unwrap()[..20];
+    for damage in [
+        b"".as_slice(),
+        &[0; 400],
+        half,
+        b"queue = 7\nlisten = true\n",
+    ] {
+        std::fs::write(&file, damage).unwrap();
+        let kept = desktop.home().join("state/tray.json");
+        std::fs::write(&kept, damage).unwrap();
+        let mut tray = Setup::before(&desktop, &upstream).start_without_writing();
+        let icon = host.icon();
+        if damage.is_empty() {
+            // An empty file is a good one that says nothing; its usual port may be anybody's.
+            icon.until_begins(LIMIT, "");
+        } else {
+            icon.until_says(LIMIT, "Ready");
+            let status = tray.status();
+            assert_eq!(
+                status["queue"]["max_waiting"], 7,
+                "the last good one serves"
+            );
+            let notices = status["notices"].to_string();
+            assert!(
+                notices.contains("oneslot.toml"),
+                "a person is told: {notices}"
+            );
+            let names = |folder: &std::path::Path| {
+                let files = std::fs::read_dir(folder).unwrap().flatten();
+                let same = files.filter(|one| {
+                    let name = one.file_name().to_string_lossy().into_owned();
+                    name.contains(".corrupt-") && std::fs::read(one.path()).unwrap() == damage
+                });
+                same.count()
+            };
+            assert_eq!(names(desktop.home()), 1, "a copy is kept aside");
+            assert_eq!(names(&desktop.home().join("state")), 1, "of both files");
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), damage, "the file stays");
+        tray.terminate();
+        assert!(tray.until_exit().success(), "it ends in order");
+    }
+}
+
+#[test]
+fn its_toolkit_is_started_so_that_a_graphics_driver_cannot_end_it() {
+    let desktop = Desktop::new();
+    let _host = Host::on(&desktop);
+    let tray = Setup::bare(&desktop).args(&["--hidden", "--demo"]).start();
+    let environment = std::fs::read(format!("/proc/{}/environ", tray.pid())).unwrap();
+    let environment = String::from_utf8_lossy(&environment).into_owned();
+    for set in ["WEBKIT_DISABLE_DMABUF_RENDERER=1", "GDK_GL=disable"] {
+        assert!(environment.contains(set), "{set} is set for itself");
+    }
+}
+
+#[test]
+fn an_idle_tray_starts_no_program_and_costs_no_time() {
+    let desktop = Desktop::new();
+    let host = Host::on(&desktop);
+    let upstream = Upstream::plain();
+    let tray = Setup::before(&desktop, &upstream).start();
+    host.icon().until_says(LIMIT, "Ready");
+    std::thread::sleep(Duration::from_secs(3));
+    let before = Cost::of(&tray);
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_secs(10) {
+        assert_eq!(tray.tree().len(), 1, "it has no child");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let after = Cost::of(&tray);
+    assert_eq!(after.children, before.children, "and had none in between");
+    let ticks = after.ticks - before.ticks;
+    assert!(ticks <= 5, "{ticks} hundredths of a second in ten seconds");
+}
+
+/// What a process has used so far.
+struct Cost {
+    ticks: u64,
+    /// Page faults of children that ended: each that ever ran has some.
+    children: u64,
+}
+
+impl Cost {
+    fn of(tray: &Program) -> Self {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", tray.pid())).unwrap();
+        let (_, rest) = stat.rsplit_once(')').unwrap();
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let number = |at: usize| fields[at].parse::<u64>().unwrap();
+        Self {
+            ticks: number(11) + number(12),
+            children: number(8),
+        }
+    }
 }
 
 #[test]

@@ -108,28 +108,3 @@ fn a_server_that_appears_later_is_seen() {
     tray.until_status("it is found", |status| status["state"] == "ready");
     icon.until_says(SOON, "Ready");
 }
-
-#[test]
-fn thousands_of_changes_leave_no_growth_and_no_files() {
-    let desktop = Desktop::new();
-    let host = Host::on(&desktop);
-    let tray = Setup::bare(&desktop).args(&["--hidden", "--demo"]).start();
-    let icon = host.icon();
-    icon.until_says(LIMIT, "Ready");
-    let churn = |times: usize| {
-        for _ in 0..times {
-            for command in ["pause", "resume"] {
-                tray.control(&format!("/oneslot/{command}"));
-            }
-        }
-    };
-    // The first changes fill what is filled once.
-    churn(200);
-    icon.until_says(LIMIT, "Ready");
-    let (before, files) = (tray.private_kib(), desktop.files());
-    churn(1_000);
-    icon.until_says(LIMIT, "Ready");
-    let grown = tray.private_kib().saturating_sub(before);
-    assert!(grown < 3 * 1024, "2,000 changes took {grown} KiB");
-    assert_eq!(desktop.files(), files, "no file is left by a change");
-}

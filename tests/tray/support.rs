@@ -5,11 +5,12 @@ pub(crate) mod desktop;
 pub(crate) mod driver;
 pub(crate) mod host;
 pub(crate) mod network;
+pub(crate) mod notices;
 pub(crate) mod program;
+pub(crate) mod signals;
 pub(crate) mod windows;
 
 #[path = "../gateway/support/canary.rs"]
-#[expect(dead_code, reason = "the gateway's tests use the rest")]
 pub(crate) mod canary;
 #[path = "../gateway/support/chat.rs"]
 pub(crate) mod chat;
@@ -27,6 +28,9 @@ pub(crate) mod group;
 pub(crate) mod live;
 #[path = "../gateway/support/process.rs"]
 pub(crate) mod process;
+#[path = "../gateway/support/refused.rs"]
+#[expect(dead_code, reason = "the gateway's tests use the rest")]
+pub(crate) mod refused;
 #[path = "../gateway/support/script.rs"]
 #[expect(dead_code, reason = "the gateway's tests use the rest")]
 pub(crate) mod script;

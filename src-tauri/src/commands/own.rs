@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tauri::{AppHandle, State};
-use tauri_plugin_autostart::ManagerExt as _;
 
-use crate::act;
 use crate::app::App;
 use crate::face::Whose;
 use crate::serving::{Fault, Reason};
 use crate::shell::{NotifySwitches, ShellWish};
 use crate::words::{Language, LanguageWish};
+use crate::{act, login};
 
 /// How to get a place for icons on GNOME, which has none of its own.
 const TRAY_HELP: &str = "https://extensions.gnome.org/extension/615/appindicator-support/";
@@ -83,7 +82,7 @@ pub(super) fn shell(app: AppHandle) -> Shell {
 #[tauri::command]
 pub(super) async fn change_shell(app: AppHandle, wish: ShellWish) -> Result<Shell, Fault> {
     if let Some(starts) = wish.start_at_login {
-        act::set_login(&app, starts)?;
+        login::set(&app, starts)?;
     }
     let own = App::of(&app);
     own.shell
@@ -148,7 +147,7 @@ fn read(app: &AppHandle) -> Shell {
         },
         language: own.shell.language(),
         language_wish: kept.language,
-        start_at_login: app.autolaunch().is_enabled().unwrap_or(false),
+        start_at_login: login::starts(app),
         notify: kept.notify,
         seen_apps: kept.seen_apps.into_iter().collect(),
     }

@@ -1,7 +1,7 @@
 //! What is going on, in one sentence; memory in another. The panel says the same words.
 
 use jiff::Timestamp;
-use oneslot::record::snapshot::{Face, Item, Level, Phase};
+use oneslot::record::snapshot::{Face, Item, Level, Phase, Snapshot};
 
 use super::Seen;
 
@@ -50,7 +50,24 @@ fn state(seen: &Seen<'_>) -> String {
             Some(until) => seen.say("face.paused.until", &[("time", &clock(seen, until))]),
         },
         Face::NoServer => seen.say("face.no_server", &[]),
-        Face::NotServing => seen.say("face.not_serving", &[]),
+        Face::NotServing => seen.say(why_not_serving(snapshot), &[]),
+    }
+}
+
+/// Whether a gateway that does not serve has only its port in the way.
+pub fn is_port_taken(snapshot: &Snapshot) -> bool {
+    let mut notices = snapshot.notices.iter();
+    notices.any(|notice| notice.code == "port_taken")
+}
+
+fn why_not_serving(snapshot: &Snapshot) -> &'static str {
+    let mut notices = snapshot.notices.iter();
+    if is_port_taken(snapshot) {
+        "face.not_serving"
+    } else if notices.any(|notice| notice.code == "port_refused") {
+        "face.not_serving.refused"
+    } else {
+        "face.not_serving.failed"
     }
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 use oneslot::record::snapshot::{
-    Face as Icon, Item, Level, Pause, Phase, Pressure, Queue, Ram, Snapshot, Upstream,
+    Face as Icon, Item, Level, Notice, Pause, Phase, Pressure, Queue, Ram, Snapshot, Upstream,
 };
 
 use super::*;
@@ -80,6 +80,16 @@ fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
     cooling.health.cooldown_ms = 2_100;
     let mut full = served(Icon::Degraded);
     full.pressure.level = Level::Critical;
+    let mut taken = Snapshot {
+        upstream: Upstream::default(),
+        ..served(Icon::NotServing)
+    };
+    taken.notices.push(Notice {
+        code: "port_taken".to_owned(),
+        text: "127.0.0.1:11411 is held by python3 (process 2841)".to_owned(),
+    });
+    let mut reserved = taken.clone();
+    reserved.notices[0].code = "port_refused".to_owned();
     let paused = |until_ms: Option<u64>| Snapshot {
         pause: Some(Pause { until_ms }),
         ..served(Icon::Paused)
@@ -146,10 +156,16 @@ fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
             "No model server found",
             "未找到模型服务器",
         ),
+        (taken, "Not serving: port taken", "未提供服务：端口被占用"),
+        (
+            reserved,
+            "Not serving: the system refuses the port",
+            "未提供服务：系统不允许使用该端口",
+        ),
         (
             unnamed(Icon::NotServing),
-            "Not serving: port taken",
-            "未提供服务：端口被占用",
+            "Not serving: it cannot start",
+            "未提供服务：无法启动",
         ),
     ]
 }

@@ -154,12 +154,15 @@ fn said(error: &StartError) -> (&'static str, String) {
             let by = by.replace("(pid ", "(process ");
             ("port_taken", format!("{address} is held by {by}"))
         }
-        #[cfg(windows)]
         StartError::Bind { address, source }
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
-            let reserved = "is reserved by Windows, although nothing listens there";
-            ("port_taken", format!("{address} {reserved}"))
+            let why = if cfg!(windows) {
+                "is reserved by Windows, although nothing listens there"
+            } else {
+                "is kept by the system for programs with special rights"
+            };
+            ("port_refused", format!("{address} {why}"))
         }
         StartError::Bind { .. }
         | StartError::NoAddress

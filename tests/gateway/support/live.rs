@@ -323,15 +323,14 @@ impl RealModel {
 
     /// Starts it again on the same port.
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(self.port, self.window, None);
+        self.begin_again().until_ready();
     }
 
-    /// The same, without waiting until it is ready.
-    pub(crate) fn restart_unready(&mut self) {
-        self.child = command(self.port, self.window, None)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("the model server starts");
+    /// The same, and comes back before it is ready.
+    pub(crate) fn begin_again(&mut self) -> Starting {
+        let (child, starting) = begin(self.port, self.window, None);
+        self.child = child;
+        starting
     }
 }
 
@@ -345,7 +344,25 @@ impl Drop for RealModel {
 /// Waits for a line, so that it is in its group before it takes any memory.
 const IN_GROUP: &str = "read go; echo 1000 > /proc/self/oom_score_adj; exec \"$@\"";
 
-fn command(port: u16, window: u32, group: Option<&Group>) -> Command {
+/// A server that is on its way.
+pub(crate) struct Starting(mpsc::Receiver<()>);
+
+impl Starting {
+    /// Waits until it says that it is ready.
+    pub(crate) fn until_ready(&self) {
+        self.0
+            .recv_timeout(LIVE_LIMIT)
+            .expect("the model server says that it is ready");
+    }
+}
+
+fn spawn(port: u16, window: u32, group: Option<&Group>) -> Child {
+    let (child, starting) = begin(port, window, group);
+    starting.until_ready();
+    child
+}
+
+fn begin(port: u16, window: u32, group: Option<&Group>) -> (Child, Starting) {
     let mut command = match group {
         Some(_) => {
             let mut shell = Command::new("sh");
@@ -359,18 +376,13 @@ fn command(port: u16, window: u32, group: Option<&Group>) -> Command {
             python
         }
     };
-    command
+    let mut child = command
         .arg(in_tests("live/model_server.py"))
         .args(["--model", &model_file()])
         .args(["--port", &port.to_string()])
         .args(["--ctx", &window.to_string()])
         .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    command
-}
-
-fn spawn(port: u16, window: u32, group: Option<&Group>) -> Child {
-    let mut child = command(port, window, group)
+        .stderr(Stdio::null())
         .spawn()
         .expect("the model server starts");
     if let Some(group) = group {
@@ -388,8 +400,5 @@ fn spawn(port: u16, window: u32, group: Option<&Group>) -> Child {
             }
         }
     });
-    ready
-        .recv_timeout(LIVE_LIMIT)
-        .expect("the model server says that it is ready");
-    child
+    (child, Starting(ready))
 }

@@ -6,14 +6,19 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use serde_json::Value;
 
+use super::canary::{files_under, found_in};
 use super::client::{Client, Response, request};
 use super::desktop::Desktop;
 use super::upstream::Upstream;
 use super::{chat, eventually};
 
+/// No file of the tray's own is larger.
+const LARGEST: u64 = 64 << 20;
+
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_oneslot");
 
-/// A running tray or daemon.
+/// A running tray or daemon. With it ends a search of everything that was written for the canary
+/// that every prompt of the suite carries.
 pub(crate) struct Program {
     child: Child,
     state: PathBuf,
@@ -27,6 +32,8 @@ pub(crate) struct Setup<'a> {
     toml: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
+    program: PathBuf,
+    starter: Vec<String>,
 }
 
 impl<'a> Setup<'a> {
@@ -42,19 +49,17 @@ impl<'a> Setup<'a> {
             toml: String::new(),
             args: vec!["--hidden".to_owned()],
             env: Vec::new(),
+            program: PathBuf::from(BINARY),
+            starter: Vec::new(),
         }
         .config("listen = [\"127.0.0.1:0\"]")
     }
 
     /// On this desktop, with the settings that an earlier program left there.
     pub(crate) fn as_left(desktop: &'a Desktop) -> Self {
-        let left = std::fs::read_to_string(desktop.home().join("oneslot.toml"));
-        Self {
-            desktop,
-            toml: left.expect("there was a program before"),
-            args: Vec::new(),
-            env: Vec::new(),
-        }
+        let mut setup = Self::bare(desktop);
+        setup.toml.clear();
+        setup
     }
 
     /// Adds a line to the settings; one for the same member replaces the earlier one.
@@ -76,6 +81,24 @@ impl<'a> Setup<'a> {
         self
     }
 
+    /// The same program at another place.
+    pub(crate) fn program(mut self, path: &Path) -> Self {
+        self.program = path.to_owned();
+        self
+    }
+
+    /// Started by somebody with this mask for the modes of new files.
+    pub(crate) fn umask(self, mask: &str) -> Self {
+        let script = format!("umask {mask} && exec \"$@\"");
+        self.started_by(&["sh", "-c", &script, "sh"])
+    }
+
+    /// Started by another program that takes its name and arguments behind its own.
+    pub(crate) fn started_by(mut self, starter: &[&str]) -> Self {
+        self.starter = starter.iter().map(ToString::to_string).collect();
+        self
+    }
+
     /// What was added to the environment.
     pub(crate) fn env_added(&self) -> Vec<(String, String)> {
         self.env.clone()
@@ -90,8 +113,22 @@ impl<'a> Setup<'a> {
 
     /// Starts the tray.
     pub(crate) fn start_as_is(self) -> Program {
-        let command = self.desktop.command(BINARY);
+        let program = self.program.to_string_lossy().into_owned();
+        let command = match self.starter.split_first() {
+            None => self.desktop.command(&program),
+            Some((starter, words)) => {
+                let mut command = self.desktop.command(starter);
+                command.args(words).arg(&program);
+                command
+            }
+        };
         self.spawn(command)
+    }
+
+    /// Starts the tray with the settings file as it lies there.
+    pub(crate) fn start_without_writing(mut self) -> Program {
+        self.toml.clear();
+        self.start_as_is()
     }
 
     /// Starts `oneslotd` with the same state directory, and waits until it serves.
@@ -126,6 +163,9 @@ impl<'a> Setup<'a> {
     }
 
     fn write(&self) {
+        if self.toml.is_empty() {
+            return;
+        }
         let config = self.desktop.home().join("oneslot.toml");
         std::fs::write(config, &self.toml).expect("the settings can be written");
     }
@@ -272,10 +312,27 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
+        self.kill();
         if std::thread::panicking() {
             eprintln!("{}", self.said());
+            return;
         }
-        self.kill();
+        let home = self.state.parent().expect("the state is in the home");
+        for file in files_under(home) {
+            // A program is not what somebody wrote.
+            let is_program = file.metadata().is_ok_and(|it| it.len() > LARGEST);
+            let bytes = if is_program {
+                Vec::new()
+            } else {
+                std::fs::read(&file).unwrap_or_default()
+            };
+            if let Some(form) = found_in(&bytes) {
+                panic!(
+                    "{form:?}, a form of what every request holds, in {}",
+                    file.display()
+                );
+            }
+        }
     }
 }
 

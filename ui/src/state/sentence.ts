@@ -2,7 +2,7 @@
  * The one sentence on top and the line under it: a pure function of the snapshot. The tray says
  * the same words.
  */
-import type { Face, Item, Snapshot } from "../host/types";
+import type { Face, Item, Notice, Snapshot } from "../host/types";
 import type { Key, Places } from "../words/words";
 
 /** What colour a face has, if any: work, well, shortened or waiting, broken, structure. */
@@ -77,8 +77,26 @@ export function sentence(
     case "no_server":
       return { key: "face.no_server", places: {} };
     case "not_serving":
-      return { key: "face.not_serving", places: {} };
+      return { key: whyNotServing(snapshot), places: {} };
   }
+}
+
+function whyNotServing(snapshot: Snapshot): Key {
+  switch (portTrouble(snapshot)?.code) {
+    case "port_taken":
+      return "face.not_serving";
+    case "port_refused":
+      return "face.not_serving.refused";
+    default:
+      return "face.not_serving.failed";
+  }
+}
+
+/** What keeps a gateway from serving, if it is only its port. */
+export function portTrouble(snapshot: Snapshot): Notice | undefined {
+  return snapshot.notices.find(
+    (notice) => notice.code === "port_taken" || notice.code === "port_refused",
+  );
 }
 
 function working(snapshot: Snapshot, unnamed: Unnamed): Saying {

@@ -63,6 +63,14 @@ describe("the sentence on top", () => {
     expect(sentence(scenario(name, FIXED_NOW).snapshot, unnamed, at).key).toBe(key);
   });
 
+  it("blames the port only where the port is in the way", () => {
+    const { snapshot } = scenario("not_serving", FIXED_NOW);
+    snapshot.notices = [{ code: "start_failed", text: "listen: no address" }];
+    expect(sentence(snapshot, unnamed, at).key).toBe("face.not_serving.failed");
+    snapshot.notices = [{ code: "port_refused", text: "127.0.0.1:80 is reserved" }];
+    expect(sentence(snapshot, unnamed, at).key).toBe("face.not_serving.refused");
+  });
+
   it("names who is answered, and a nameless one as well as can be", () => {
     const { snapshot } = scenario("busy", FIXED_NOW);
     expect(sentence(snapshot, unnamed, at).places["app"]).toBe("Zed");

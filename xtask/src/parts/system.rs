@@ -37,7 +37,7 @@ pub(super) const LETTERS: [Tool; 1] = [Tool {
 }];
 
 /// For building the tray, and for its tests on a desktop of their own.
-pub(super) const DESKTOP: [Tool; 6] = [
+pub(super) const DESKTOP: [Tool; 7] = [
     Tool {
         name: "WebKitGTK 4.1 with its headers",
         proof: ("pkg-config", &["--exists", "webkit2gtk-4.1"]),
@@ -58,6 +58,11 @@ pub(super) const DESKTOP: [Tool; 6] = [
         name: "xclip",
         proof: ("sh", &["-c", "command -v xclip"]),
         packages: &["xclip"],
+    },
+    Tool {
+        name: "ip, for a network of a test's own",
+        proof: ("sh", &["-c", "PATH=$PATH:/sbin:/usr/sbin command -v ip"]),
+        packages: &["iproute2"],
     },
     Tool {
         name: "letters for a page",
