@@ -15,7 +15,7 @@ use super::{CHAT, ask, card};
 #[test]
 fn without_a_server_it_says_what_to_do_and_one_that_appears_is_found_and_proven() {
     let name = "panel::first::without_a_server_it_says_what_to_do_and_one_that_appears_is_found_and_proven";
-    if !network::is_own(name) {
+    if !network::is_for(name, &network::AUTO) {
         return;
     }
     let desktop = Desktop::new();
