@@ -4,7 +4,9 @@
 //! here: what it shows (`ui/`), and what it may ask for ([`crate::commands`]).
 
 use oneslot::state::durable;
-use tauri::{AppHandle, Manager as _, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
+use tauri::{
+    AppHandle, LogicalSize, Manager as _, WebviewUrl, WebviewWindow, WebviewWindowBuilder,
+};
 
 /// The window's name; the capability is for this one alone.
 pub const LABEL: &str = "panel";
@@ -46,7 +48,24 @@ fn shown(app: &AppHandle) -> tauri::Result<()> {
         .center()
         .build()?;
     crate::platform::heed_death(&window)?;
+    make_room(&window, crate::platform::letters(&window))?;
     window.set_focus()
+}
+
+/// Opens the window as much larger as the desktop's letters are, as far as the screen has room:
+/// the page then holds as much as with usual ones.
+fn make_room(window: &WebviewWindow, letters: f64) -> tauri::Result<()> {
+    if letters <= 1.0 {
+        return Ok(());
+    }
+    let screen = window.primary_monitor()?;
+    let screen = screen.map(|one| one.size().to_logical::<f64>(one.scale_factor()));
+    let most = screen.map_or(SIZE, |screen| (screen.width * 0.9, screen.height * 0.9));
+    window.set_size(LogicalSize::new(
+        (SIZE.0 * letters).min(most.0).max(SIZE.0),
+        (SIZE.1 * letters).min(most.1).max(SIZE.1),
+    ))?;
+    window.center()
 }
 
 /// Keeps others out of what the web view stores: it makes its files by the session's own mask.

@@ -146,6 +146,30 @@ pub fn heed_death(window: &WebviewWindow) -> tauri::Result<()> {
     }
 }
 
+/// How large the desktop's letters are, 1 being the usual size: on Linux the page is drawn larger
+/// by as much, in a window that is not. At most 2.
+#[cfg(target_os = "linux")]
+pub fn letters(window: &WebviewWindow) -> f64 {
+    use glib::prelude::ObjectExt as _;
+
+    /// Dots per inch of letters of the usual size.
+    const USUAL: f64 = 96.0;
+
+    let Ok(window) = window.gtk_window() else {
+        return 1.0;
+    };
+    let screen = window.property::<Option<glib::Object>>("screen");
+    let dots = screen.map(|screen| screen.property::<f64>("resolution"));
+    // A screen that has none says -1.
+    dots.map_or(1.0, |dots| (dots / USUAL).clamp(1.0, 2.0))
+}
+
+/// Elsewhere windows are as large as what is in them.
+#[cfg(not(target_os = "linux"))]
+pub fn letters(_window: &WebviewWindow) -> f64 {
+    1.0
+}
+
 /// Resolves when a signal asks the program to end; heard from the call on, not from the first
 /// poll.
 #[cfg(unix)]

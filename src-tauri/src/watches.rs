@@ -28,6 +28,9 @@ pub enum Update {
         run: String,
         /// What it shows of itself.
         snapshot: Arc<Snapshot>,
+        /// The requests that ended are those of the update before and are left out of this one:
+        /// they are most of it, and seldom change.
+        same_recent: bool,
     },
     /// The gateway cannot be heard.
     Lost {
@@ -52,8 +55,9 @@ impl Watches {
         let mut shown = serving.shown();
         let sending = async move {
             let _viewer = viewer;
+            let mut told = Told::default();
             loop {
-                let update = Update::of(&shown.borrow_and_update());
+                let update = told.update(&shown.borrow_and_update());
                 if channel.send(update).is_err() {
                     return;
                 }
@@ -88,16 +92,81 @@ impl Watches {
     }
 }
 
-impl Update {
-    fn of(shown: &Shown) -> Self {
-        match &shown.silent {
-            Some(reason) => Self::Lost {
-                reason: reason.clone(),
-            },
-            None => Self::Snapshot {
-                run: shown.run.clone(),
-                snapshot: Arc::clone(&shown.snapshot),
-            },
+/// Which ended requests a panel has been told of: the run, how many, and the latest one's id.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    run: String,
+    count: usize,
+    latest: Option<String>,
+}
+
+impl Told {
+    /// What is to be sent now.
+    fn update(&mut self, shown: &Shown) -> Update {
+        if let Some(reason) = &shown.silent {
+            let reason = reason.clone();
+            return Update::Lost { reason };
         }
+        let recent = &shown.snapshot.recent;
+        let now = Self {
+            run: shown.run.clone(),
+            count: recent.len(),
+            latest: recent.first().map(|record| record.id.clone()),
+        };
+        let same_recent = *self == now;
+        let mut snapshot = Arc::clone(&shown.snapshot);
+        if same_recent {
+            Arc::make_mut(&mut snapshot).recent = Vec::new();
+        }
+        let run = now.run.clone();
+        *self = now;
+        Update::Snapshot {
+            run,
+            snapshot,
+            same_recent,
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::panic, reason = "a test fails by panicking")]
+mod tests {
+    use oneslot::record::Record;
+
+    use super::*;
+
+    fn shown(run: &str, ids: &[&str]) -> Shown {
+        let record = |id: &&str| {
+            Arc::new(Record {
+                id: (*id).to_owned(),
+                ..Record::default()
+            })
+        };
+        Shown {
+            run: run.to_owned(),
+            snapshot: Arc::new(Snapshot {
+                recent: ids.iter().map(record).collect(),
+                ..Snapshot::default()
+            }),
+            ..Shown::default()
+        }
+    }
+
+    #[test]
+    fn requests_that_ended_are_sent_when_there_are_others_and_not_again() {
+        let mut told = Told::default();
+        let mut sent = |run, ids: &[&str]| match told.update(&shown(run, ids)) {
+            Update::Snapshot {
+                snapshot,
+                same_recent,
+                ..
+            } => (snapshot.recent.len(), same_recent),
+            Update::Lost { reason } => panic!("{reason}"),
+        };
+        assert_eq!(sent("a", &["1"]), (1, false), "the first time");
+        assert_eq!(sent("a", &["1"]), (0, true), "they are known");
+        assert_eq!(sent("a", &["2", "1"]), (2, false), "there is another");
+        assert_eq!(sent("a", &["2", "1"]), (0, true), "and it is known");
+        assert_eq!(sent("b", &["2", "1"]), (2, false), "another run has others");
     }
 }

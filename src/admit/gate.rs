@@ -86,7 +86,8 @@ impl Gates {
     /// `ForbiddenOrigin` for a page that may not.
     pub fn visitor(&self, headers: &HeaderMap, area: Area) -> Result<Visitor, Refusal> {
         if headers.contains_key(ORIGIN) {
-            let origin = only(headers, &ORIGIN).filter(|origin| self.allows(origin));
+            let origin = only(headers, &ORIGIN)
+                .filter(|origin| origin.to_str().is_ok_and(|origin| self.allows(origin)));
             return match (origin, area) {
                 (Some(origin), Area::Relayed) => Ok(Visitor::Page {
                     origin: origin.clone(),
@@ -111,7 +112,8 @@ impl Gates {
         Ok(visitor)
     }
 
-    fn serves(&self, host: &str) -> bool {
+    /// Whether a request by this name is let in.
+    pub fn serves(&self, host: &str) -> bool {
         let (name, port) = split_port(host);
         let listening = match port {
             Some(port) => self.ports.iter().any(|own| own.to_string() == port),
@@ -130,10 +132,8 @@ impl Gates {
         })
     }
 
-    fn allows(&self, origin: &HeaderValue) -> bool {
-        let Ok(origin) = origin.to_str() else {
-            return false;
-        };
+    /// Whether a page of this origin is let in to what is relayed.
+    pub fn allows(&self, origin: &str) -> bool {
         let configured = self.allowed_origins.iter().any(|own| own == origin);
         configured
             || APP_SCHEMES.iter().any(|scheme| origin.starts_with(scheme))

@@ -29,6 +29,8 @@ use super::{Gateway, Watcher, body};
 
 /// Between two events: a panel needs no more than four pictures a second.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(250);
+/// While an answer runs its tokens are told this often: they change nothing else.
+const RUNNING_EVENT: Duration = Duration::from_millis(500);
 /// An event is sent this often although nothing changed, so that ages go on.
 const QUIET_EVENT: Duration = Duration::from_secs(10);
 
@@ -156,7 +158,7 @@ fn events(gateway: &Arc<Gateway>) -> Response<ResponseBody> {
     let mut changes = gateway.owner.changes();
     changes.mark_changed();
     let body = Events {
-        changes: Box::pin(next_change(changes)),
+        changes: Box::pin(next_change(changes, QUIET_EVENT)),
         pace: Box::pin(tokio::time::sleep_until(Instant::now())),
         _watcher: gateway.watch(),
         gateway: Arc::clone(gateway),
@@ -180,9 +182,9 @@ struct Events {
     gateway: Arc<Gateway>,
 }
 
-async fn next_change(mut changes: watch::Receiver<u64>) -> watch::Receiver<u64> {
+async fn next_change(mut changes: watch::Receiver<u64>, at_last: Duration) -> watch::Receiver<u64> {
     // Also without a change now and then, so that ages and countdowns go on.
-    let _ = tokio::time::timeout(QUIET_EVENT, changes.changed()).await;
+    let _ = tokio::time::timeout(at_last, changes.changed()).await;
     changes.mark_unchanged();
     changes
 }
@@ -206,9 +208,15 @@ impl Body for Events {
         if this.gateway.owner.look(|desk, _, _| desk.is_closing()) {
             return Poll::Ready(None);
         }
-        this.changes = Box::pin(next_change(changes));
+        let snapshot = this.gateway.snapshot();
+        let at_last = if snapshot.queue.running > 0 {
+            RUNNING_EVENT
+        } else {
+            QUIET_EVENT
+        };
+        this.changes = Box::pin(next_change(changes, at_last));
         this.pace.as_mut().reset(Instant::now() + BETWEEN_EVENTS);
-        let snapshot = serde_json::to_string(&this.gateway.snapshot()).unwrap_or_default();
+        let snapshot = serde_json::to_string(&snapshot).unwrap_or_default();
         Poll::Ready(Some(Ok(Frame::data(
             format!("data: {snapshot}\n\n").into(),
         ))))

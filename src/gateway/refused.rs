@@ -16,12 +16,13 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// Remembers a refusal that was about an origin or a host; others are passed over.
-    pub(crate) fn note(&self, refusal: &Refusal, now_ms: u64) {
+    /// Remembers a refusal that was about an origin or a host; others are passed over. Gives
+    /// whether it was.
+    pub(crate) fn note(&self, refusal: &Refusal, now_ms: u64) -> bool {
         let (kind, value) = match refusal {
             Refusal::ForbiddenOrigin { origin } => (RefusedKind::Origin, origin),
             Refusal::ForbiddenHost { host } => (RefusedKind::Host, host),
-            _ => return,
+            _ => return false,
         };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let known = seen
@@ -39,6 +40,7 @@ impl Refused {
         one.last_ms = now_ms;
         seen.insert(0, one);
         seen.truncate(KEPT);
+        true
     }
 
     /// The list, latest first.

@@ -72,6 +72,8 @@ async fn reload(gateway: &Arc<Gateway>) {
     }
     if settings.pressure != before.settings.pressure {
         gateway.readings.rejudge(&settings.pressure);
+        // What is known of memory is not forgotten with the rules for it.
+        gateway.read_memory();
     }
     if moved {
         match gateway.relink(&settings) {

@@ -67,7 +67,10 @@ pub(super) fn answer(gateway: Arc<Gateway>, accepted: Accepted) -> Answer {
         let outcome = work.await.unwrap_or(Err(Refusal::Internal));
         let mut response = outcome.unwrap_or_else(|refusal| {
             let now_ms = u64::try_from(crate::clock::unix_ms()).unwrap_or(0);
-            gateway.refused.note(&refusal, now_ms);
+            if gateway.refused.note(&refusal, now_ms) {
+                // Nothing at the desk moved, and a person may wait to let this one in.
+                gateway.owner.touch();
+            }
             refuse(&refusal, dialect)
         });
         let visitor = super::lock(&visitor).take();

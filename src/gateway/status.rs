@@ -3,8 +3,10 @@
 //! Reads only; nothing here changes what it looks at.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::admit::gate::Gates;
 use crate::config::{Context, Counting, Preset, Settings};
 use crate::degrade::{self, Cause, Ladder, QueueExempt};
 use crate::desk::{Desk, Now, Seat};
@@ -12,7 +14,7 @@ use crate::health::State;
 use crate::pressure::Level;
 use crate::queue::{RequestId, Ticket};
 use crate::record::meter::Phase;
-use crate::record::snapshot::{self, Face, HealthState, Item, Snapshot};
+use crate::record::snapshot::{self, Face, HealthState, Item, RefusedKind, Snapshot};
 use crate::refusal::Outage;
 use crate::slot::Occupant;
 use crate::upstream::{Kind, WindowReading, WindowSource};
@@ -48,7 +50,7 @@ impl Gateway {
         shown.latency = self.recorder.latency(now_ms);
         shown.recent = self.recorder.recent(RECENT);
         shown.pressure = self.shown_pressure();
-        shown.refused_origins = self.refused.shown();
+        shown.refused_origins = self.turned_away(&settings);
         shown.notices = self.notices();
         if let Some(link) = &link {
             let identity = link.upstream.known();
@@ -68,6 +70,23 @@ impl Gateway {
             );
         }
         shown
+    }
+
+    /// Those who were turned away and would be again: who was let in since is no news, and who
+    /// asked for the gateway's own state cannot be let in there.
+    fn turned_away(&self, settings: &Settings) -> Vec<snapshot::RefusedOrigin> {
+        let ports = self.addresses().iter().map(SocketAddr::port).collect();
+        let gates = Gates {
+            ports,
+            allowed_hosts: settings.access.allowed_hosts.clone(),
+            allowed_origins: settings.access.allowed_origins.clone(),
+        };
+        let mut turned_away = self.refused.shown();
+        turned_away.retain(|one| match one.kind {
+            RefusedKind::Origin => !gates.allows(&one.value),
+            RefusedKind::Host => !gates.serves(&one.value),
+        });
+        turned_away
     }
 
     /// What a request that came now would be allowed.

@@ -1,10 +1,13 @@
 //! The configuration: layers, live reload, files that cannot be read, and who may serve.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::support::chat;
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::held::{hold, queue};
+use crate::support::script::Script;
 use crate::support::upstream::Upstream;
 
 fn max_waiting(gateway: &Gateway) -> u64 {
@@ -486,6 +489,64 @@ fn events_show_the_line_as_it_moves() {
     let held = hold(&gateway, &upstream);
     events.body_until_has("\"running\":1");
     held.release();
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn events_tell_the_tokens_of_an_answer_as_they_come() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).start();
+    let mut events = gateway.open(&gateway.request("GET", "/oneslot/events", b""));
+    events.body_until_has("\"running\":0");
+    let mut script = Script::stream();
+    for at in 0..40 {
+        script = script
+            .delta(&format!("word{at} "))
+            .wait(Duration::from_millis(100));
+    }
+    upstream.next_chat(script.ending());
+    let mut running = gateway.open_chat(&chat::streamed("go on"));
+    assert_eq!(running.finish().status(), 200);
+    events.body_until_has("\"outcome\":\"done\"");
+    let told = String::from_utf8_lossy(events.body()).into_owned();
+    let tokens: std::collections::BTreeSet<&str> = told
+        .split("\"tokens\":")
+        .skip(1)
+        .filter_map(|rest| rest.split(',').next())
+        .filter(|number| *number != "null")
+        .collect();
+    assert!(
+        tokens.len() >= 5,
+        "four seconds of tokens are told more than once: {tokens:?}"
+    );
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn who_was_turned_away_is_told_at_once_and_no_more_when_let_in() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).start();
+    let mut events = gateway.open(&gateway.request("GET", "/oneslot/events", b""));
+    events.body_until_has("\"running\":0");
+    let page = [("origin", "https://chat.example")];
+    let ask = |gateway: &Gateway| {
+        gateway
+            .exchange(&gateway.request_with("GET", "/v1/models", &page, b""))
+            .status()
+    };
+    assert_eq!(ask(&gateway), 403);
+    let began = std::time::Instant::now();
+    events.body_until_has("https://chat.example");
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "long before the next quiet event"
+    );
+    let line = "access.allowed_origins = [\"https://chat.example\"]";
+    gateway.rewrite_config(&in_front_of(&upstream, line));
+    gateway.until_status("it is no news any more", |status| {
+        status["refused_origins"] == serde_json::json!([])
+    });
+    assert_eq!(ask(&gateway), 200);
     gateway.stands(&upstream);
 }
 

@@ -23,6 +23,7 @@ mod hygiene;
 mod live;
 mod login;
 mod measure;
+mod measure_open;
 mod menu;
 mod notices;
 mod panel;

@@ -13,7 +13,6 @@ pub(crate) mod windows;
 #[path = "../gateway/support/canary.rs"]
 pub(crate) mod canary;
 #[path = "../gateway/support/chat.rs"]
-#[expect(dead_code, reason = "the gateway's tests use the rest")]
 pub(crate) mod chat;
 #[path = "../gateway/support/client.rs"]
 #[expect(dead_code, reason = "the gateway's tests use the rest")]
@@ -35,6 +34,9 @@ pub(crate) mod refused;
 #[path = "../gateway/support/script.rs"]
 #[expect(dead_code, reason = "the gateway's tests use the rest")]
 pub(crate) mod script;
+#[path = "../gateway/support/tap.rs"]
+#[expect(dead_code, reason = "the gateway's tests use the rest")]
+pub(crate) mod tap;
 #[path = "../gateway/support/upstream.rs"]
 #[expect(dead_code, reason = "the gateway's tests use the rest")]
 pub(crate) mod upstream;

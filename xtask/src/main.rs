@@ -52,7 +52,7 @@ fn carry_out(order: Order) -> Result<(), Fault> {
         Order::Ledger(form) => ledger::show(&checkout, form),
         Order::Icons => icons::make(&checkout),
         Order::Package(then) => package::package(&checkout, then),
-        Order::MeasureTray => tray::measure(&checkout),
+        Order::MeasureTray(numbers) => tray::measure(&checkout, numbers),
         Order::Panel => panel::test(&checkout),
         Order::Shots(wanted) => panel::shots(&checkout, wanted.as_deref()),
         Order::Soak(minutes) => soak::soak(&checkout, minutes),

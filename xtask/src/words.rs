@@ -4,6 +4,7 @@ use crate::fault::Fault;
 use crate::ledger::Form;
 use crate::package::Then;
 use crate::soak;
+use crate::tray::Numbers;
 
 /// What `cargo xtask help` prints.
 pub(crate) const HELP: &str = "\
@@ -29,7 +30,9 @@ cargo xtask soak [MINUTES]    random traffic, leavers and restarts for so long (
 cargo xtask package [--verify]
                               a Debian package with both programs, in .cache; with --verify,
                               installed in a bare Debian, tried and removed (as root)
-cargo xtask measure-tray      memory and size of the tray as it is shipped
+cargo xtask measure-tray [--open MINUTES]
+                              memory and size of the tray as it is shipped; with --open, what
+                              its panel grows by while it is open for so long before answers
 cargo xtask setup             only bring what `test` and `run` need
 cargo xtask load              floods at full size against an optimised gateway; prints memory,
                               descriptors and the slowest normal request (about ten minutes)
@@ -50,7 +53,7 @@ pub(crate) enum Order {
     Panel,
     Shots(Option<String>),
     Package(Then),
-    MeasureTray,
+    MeasureTray(Numbers),
     Load,
     Ledger(Form),
     /// For so many minutes.
@@ -116,7 +119,14 @@ pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Order, Fau
             [word] if word == "--verify" => Ok(Order::Package(Then::Verify)),
             _ => Err(surplus(&rest)),
         },
-        "measure-tray" => alone(&rest, Order::MeasureTray),
+        "measure-tray" => match rest.as_slice() {
+            [] => Ok(Order::MeasureTray(Numbers::All)),
+            [word, minutes] if word == "--open" => {
+                let minutes = number(word, minutes)?;
+                Ok(Order::MeasureTray(Numbers::OpenFor { minutes }))
+            }
+            _ => Err(surplus(&rest)),
+        },
         "ledger" => match rest.as_slice() {
             [] => Ok(Order::Ledger(Form::Print)),
             [word] if word == "--write" => Ok(Order::Ledger(Form::Write)),
@@ -233,6 +243,7 @@ mod tests {
         for line in [
             "tset",
             "test now",
+            "measure-tray --open",
             "model --port",
             "model --port x",
             "run --model gpt",

@@ -195,9 +195,12 @@ pub(super) async fn allow(
         .map_err(|error| Fault::failed(&error))?
         .settings
         .access;
-    let (path, mut list) = match kind {
-        ListKind::Origin => ("access.allowed_origins", access.allowed_origins),
-        ListKind::Host => ("access.allowed_hosts", access.allowed_hosts),
+    let (path, mut list, value) = match kind {
+        ListKind::Origin => ("access.allowed_origins", access.allowed_origins, value),
+        ListKind::Host => {
+            let name = without_port(&value).to_owned();
+            ("access.allowed_hosts", access.allowed_hosts, name)
+        }
     };
     if !list.contains(&value) {
         list.push(value);
@@ -221,6 +224,14 @@ pub(super) async fn another_port(app: State<'_, App>) -> Result<Changed, Fault> 
     let changed = changed(&serving, "listen", Some(Value::List(listen)));
     serving.try_again();
     changed
+}
+
+/// The name in a Host as it was sent: the list has names, which hold on the port served on.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    }
 }
 
 /// A port that is free at each of the addresses. Between this look and its use it can be taken;

@@ -16,6 +16,8 @@ use super::{Behind, GatewayBox, Shared, Shown};
 const SEEN: Duration = Duration::from_millis(250);
 /// Between two pictures while only the icon is seen.
 const UNSEEN: Duration = Duration::from_millis(500);
+/// While an answer runs an open panel sees its tokens come: they change nothing else.
+const RUNNING: Duration = Duration::from_millis(500);
 /// An open panel gets a picture this often although nothing changed.
 const QUIET: Duration = Duration::from_secs(10);
 /// A countdown in the tooltip moves this often.
@@ -66,7 +68,11 @@ fn next_by_time(snapshot: &Snapshot, is_seen: bool) -> Option<Duration> {
         }),
         _ => None,
     };
-    let by_panel = is_seen.then_some(QUIET);
+    let by_panel = is_seen.then_some(if snapshot.queue.running > 0 {
+        RUNNING
+    } else {
+        QUIET
+    });
     by_state.into_iter().chain(by_panel).min()
 }
 
@@ -108,5 +114,13 @@ mod tests {
         assert_eq!(next(Face::Paused, Some(61_000), false), in_ms(1_000));
         assert_eq!(next(Face::Paused, Some(60_000), false), in_ms(60_000));
         assert_eq!(next(Face::Paused, Some(900_000), true), Some(QUIET));
+    }
+
+    #[test]
+    fn tokens_that_come_are_seen_by_an_open_panel_alone() {
+        let mut running = snapshot(Face::Busy, None);
+        running.queue.running = 1;
+        assert_eq!(next_by_time(&running, true), Some(RUNNING));
+        assert_eq!(next_by_time(&running, false), None);
     }
 }

@@ -55,6 +55,13 @@ impl<'a> Setup<'a> {
         .config("listen = [\"127.0.0.1:0\"]")
     }
 
+    /// On this desktop, with the settings that an earlier program left there.
+    pub(crate) fn as_left(desktop: &'a Desktop) -> Self {
+        let mut setup = Self::bare(desktop);
+        setup.toml.clear();
+        setup
+    }
+
     /// Adds a line to the settings; one for the same member replaces the earlier one.
     pub(crate) fn config(mut self, line: &str) -> Self {
         let member = line.split('=').next().unwrap_or_default().to_owned();
@@ -362,6 +369,25 @@ fn address(state: &Path) -> Option<SocketAddr> {
     let lock: Value = serde_json::from_str(&text).ok()?;
     let url = lock["addresses"][0].as_str()?;
     url.strip_prefix("http://")?.parse().ok()
+}
+
+/// The program that serves on this desktop.
+pub(crate) fn pid_on(desktop: &Desktop) -> u64 {
+    let lock = std::fs::read_to_string(desktop.home().join("state/gateway.lock"));
+    let lock: Value = serde_json::from_str(&lock.expect("it serves")).expect("the lock is JSON");
+    lock["pid"].as_u64().expect("it names the process")
+}
+
+/// Waits until this process has ended: a program that is started before that is a second start,
+/// and shows the panel of the first.
+pub(crate) fn until_ended(pid: u64) {
+    eventually("the program ends", || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat
+            .rsplit_once(") ")
+            .map(|(_, rest)| rest.starts_with('Z'));
+        state.unwrap_or(true).then_some(())
+    });
 }
 
 /// KiB of memory that are this process's alone.

@@ -21,7 +21,7 @@ import type {
 export interface Host {
   /**
    * Sends the latest snapshot at once, then one per change, coalesced to at most four a second,
-   * and one each 10 s although nothing changed. The function it gives ends the watch, also before
+   * twice a second while an answer runs, and one each 10 s although nothing changed. The function it gives ends the watch, also before
    * the first update.
    */
   watch(hear: (update: Update) => void): () => void;

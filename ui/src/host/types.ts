@@ -234,7 +234,13 @@ export interface Notice {
 /** What the one channel carries, at most four times a second. */
 export type Update =
   /** `run` names the gateway's run: with another one the numbers begin anew. */
-  | { kind: "snapshot"; run: string; snapshot: Snapshot }
+  | {
+      kind: "snapshot";
+      run: string;
+      snapshot: Snapshot;
+      /** `recent` is that of the update before, and is left out of this one. */
+      same_recent: boolean;
+    }
   /** The gateway cannot be heard: it ended, or the daemon behind the tray did. */
   | { kind: "lost"; reason: string };
 

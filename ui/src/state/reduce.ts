@@ -26,10 +26,10 @@ export function reduce(known: Known, update: Update, at: number): Known {
       return known.lost === update.reason ? known : { ...known, lost: update.reason };
     case "snapshot": {
       const { run, snapshot } = update;
-      if (known.snapshot !== null && known.run === run && isStale(known.snapshot, snapshot)) {
-        return known;
-      }
-      return { run, snapshot, at, lost: null };
+      const held = known.run === run ? known.snapshot : null;
+      if (held !== null && isStale(held, snapshot)) return known;
+      const recent = update.same_recent && held !== null ? held.recent : snapshot.recent;
+      return { run, snapshot: { ...snapshot, recent }, at, lost: null };
     }
   }
 }

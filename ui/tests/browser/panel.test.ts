@@ -41,8 +41,9 @@ describe("by keyboard alone", () => {
       await page.waitForFunction(() =>
         document.querySelector("h1")?.textContent?.includes("Paused"),
       );
-      expect(await page.locator("[data-live]").innerText()).toContain("Paused until");
-      await page.getByRole("button", { name: "Resume" }).press("Enter");
+      expect(await focused(page), "what comes in its place has the focus").toBe("Resume");
+      await page.locator("[data-live]", { hasText: "Paused until" }).waitFor();
+      await press(page, "Enter");
       await page.waitForFunction(
         () => document.querySelector("h1")?.textContent === "Answering Zed",
       );
@@ -74,6 +75,8 @@ describe("by keyboard alone", () => {
         page.getByRole("button", { name: `Cancel the request of ${app}` });
       await cancel("Cline").press("Enter");
       await cancel("Cline").waitFor({ state: "detached" });
+      const at = await page.evaluate(() => document.activeElement?.querySelector("h2")?.innerText);
+      expect(at, "the card around the row has the focus").toBe("Slot");
       await cancel("Zed").press("Enter");
       await cancel("Zed").waitFor({ state: "detached" });
       expect(await page.getByText("Open WebUI").count()).toBeGreaterThan(0);
@@ -213,6 +216,7 @@ describe("what fails", () => {
 describe("the page", () => {
   it("speaks of a change of state once, and never of counters", () =>
     within({ scenario: "busy" }, {}, async (page) => {
+      await page.locator("[data-live]", { hasText: "Answering Zed" }).waitFor();
       await page.evaluate(() => {
         const live = document.querySelector("[data-live]");
         const said: string[] = [];

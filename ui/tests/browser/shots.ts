@@ -88,8 +88,8 @@ function* readme(): Generator<Shot> {
   yield {
     name: "readme-connect",
     view: { scenario: "waiting", place: "connect" },
-    look: { height },
-    press: "main summary >> nth=5",
+    look: { height: 720 },
+    press: "main summary >> nth=1",
   };
 }
 

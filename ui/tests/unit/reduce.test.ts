@@ -11,6 +11,7 @@ const update = (seq: number, now_ms?: number, run = "a"): Update => ({
   kind: "snapshot",
   run,
   snapshot: numbered(seq, now_ms),
+  same_recent: false,
 });
 
 describe("the reducer", () => {
@@ -29,6 +30,22 @@ describe("the reducer", () => {
     const known = reduce(nothing, update(7, FIXED_NOW), 1);
     expect(reduce(known, update(7, FIXED_NOW + 250), 2).at).toBe(2);
     expect(reduce(known, update(7, FIXED_NOW - 250), 2)).toBe(known);
+  });
+
+  it("keeps the requests that ended where they are left out", () => {
+    const [record] = scenario("waiting", FIXED_NOW).snapshot.recent;
+    const told = (seq: number, recent: Snapshot["recent"], same_recent: boolean): Update => ({
+      kind: "snapshot",
+      run: "a",
+      snapshot: { ...numbered(seq), recent },
+      same_recent,
+    });
+    if (!record) throw new Error("the scenario has one");
+    const known = reduce(nothing, told(1, [record], false), 1);
+    const later = reduce(known, told(2, [], true), 2);
+    expect(later.snapshot?.recent).toEqual([record]);
+    expect(later.snapshot?.seq).toBe(2);
+    expect(reduce(later, told(3, [], false), 3).snapshot?.recent).toEqual([]);
   });
 
   it("begins anew with another run of the gateway, whose numbers are small again", () => {

@@ -73,7 +73,12 @@ export function fake(wish: FakeWish): Host {
   return {
     watch(hear: (update: Update) => void) {
       const send = (): void =>
-        hear({ kind: "snapshot", run: "fake", snapshot: structuredClone(snapshot) });
+        hear({
+          kind: "snapshot",
+          run: "fake",
+          snapshot: structuredClone(snapshot),
+          same_recent: false,
+        });
       const first = setTimeout(send, 0);
       const timer = setInterval(() => {
         if (chosen.lost) hear({ kind: "lost", reason: "the connection was closed" });

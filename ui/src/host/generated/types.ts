@@ -604,7 +604,12 @@ run: string,
 /**
  * What it shows of itself.
  */
-snapshot: Snapshot, } | { "kind": "lost", 
+snapshot: Snapshot, 
+/**
+ * The requests that ended are those of the update before and are left out of this one:
+ * they are most of it, and seldom change.
+ */
+same_recent: boolean, } | { "kind": "lost", 
 /**
  * Why.
  */
