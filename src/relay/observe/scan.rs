@@ -3,43 +3,71 @@
 //! Inside a JSON string a quote always has a backslash before it, so `"name"` followed by a colon
 //! can only be a member's name: what a model wrote cannot look like one.
 
-use memchr::memmem;
+use std::sync::LazyLock;
 
-/// Members whose value is text of the answer.
-const TEXT: [&[u8]; 3] = [b"\"content\"", b"\"text\"", b"\"refusal\""];
-/// Members whose value is reasoning; servers differ.
-const REASONING: [&[u8]; 2] = [b"\"reasoning_content\"", b"\"reasoning\""];
-/// Members that say something when they are not `null`.
-const MARKERS: [&[u8]; 3] = [b"\"finish_reason\"", b"\"usage\"", b"\"timings\""];
+use memchr::memmem::Finder;
+
+/// What is looked for in every chunk. Made once: making one costs more than looking with it.
+static NAMES: LazyLock<Names> = LazyLock::new(Names::new);
+
+struct Names {
+    /// Members whose value is text of the answer.
+    text: [Finder<'static>; 3],
+    /// Members whose value is reasoning; servers differ.
+    reasoning: [Finder<'static>; 2],
+    tool_calls: Finder<'static>,
+    function_call: Finder<'static>,
+    /// Members that say something when they are not `null`.
+    markers: [Finder<'static>; 3],
+    error: Finder<'static>,
+}
+
+impl Names {
+    fn new() -> Self {
+        let name = |name: &'static str| Finder::new(name);
+        Self {
+            text: ["\"content\"", "\"text\"", "\"refusal\""].map(name),
+            reasoning: ["\"reasoning_content\"", "\"reasoning\""].map(name),
+            tool_calls: name("\"tool_calls\""),
+            function_call: name("\"function_call\""),
+            markers: ["\"finish_reason\"", "\"usage\"", "\"timings\""].map(name),
+            error: name("\"error\""),
+        }
+    }
+}
 
 /// Whether the chunk must be parsed: a finish, usage, timings or anything called error.
 pub(super) fn may_matter(chunk: &[u8]) -> bool {
-    MARKERS
+    NAMES
+        .markers
         .iter()
         .any(|name| values(chunk, name).any(|value| !value.starts_with(b"null")))
-        || memmem::find(chunk, b"\"error\"").is_some()
+        || NAMES.error.find(chunk).is_some()
 }
 
 /// Whether the chunk carries text, reasoning or a tool call that is not empty.
 pub(super) fn carries_content(chunk: &[u8]) -> bool {
-    TEXT.iter()
+    NAMES
+        .text
+        .iter()
         .any(|name| values(chunk, name).any(is_filled_string))
         || carries_reasoning(chunk)
-        || values(chunk, b"\"tool_calls\"").any(is_filled_array)
-        || values(chunk, b"\"function_call\"").any(|value| value.starts_with(b"{"))
+        || values(chunk, &NAMES.tool_calls).any(is_filled_array)
+        || values(chunk, &NAMES.function_call).any(|value| value.starts_with(b"{"))
 }
 
 /// Whether the chunk carries reasoning that is not empty.
 pub(super) fn carries_reasoning(chunk: &[u8]) -> bool {
-    REASONING
+    NAMES
+        .reasoning
         .iter()
         .any(|name| values(chunk, name).any(is_filled_string))
 }
 
 /// What stands behind each `name` and its colon.
-fn values<'a>(chunk: &'a [u8], name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
-    memmem::find_iter(chunk, name).filter_map(|at| {
-        chunk[at + name.len()..]
+fn values<'a>(chunk: &'a [u8], name: &'a Finder<'static>) -> impl Iterator<Item = &'a [u8]> {
+    name.find_iter(chunk).filter_map(|at| {
+        chunk[at + name.needle().len()..]
             .trim_ascii_start()
             .strip_prefix(b":")
             .map(<[u8]>::trim_ascii_start)
