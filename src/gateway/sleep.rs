@@ -187,7 +187,7 @@ mod logind {
 
     use futures_core::Stream as _;
     use zbus::zvariant::OwnedFd;
-    use zbus::{Connection, Message, MessageStream, Proxy};
+    use zbus::{Connection, Message, MessageStream};
 
     const NAME: &str = "org.freedesktop.login1";
     const PATH: &str = "/org/freedesktop/login1";
@@ -245,9 +245,11 @@ mod logind {
     pub(super) async fn hold() -> Option<OwnedFd> {
         let held = async {
             let bus = Connection::system().await?;
-            let manager = Proxy::new(&bus, NAME, PATH, INTERFACE).await?;
+            // Without a proxy, which would bring a cache of properties into the program.
             let words = ("sleep:idle", "OneSlot", "A local model answers", "block");
-            manager.call::<_, _, OwnedFd>("Inhibit", &words).await
+            let (name, interface) = (Some(NAME), Some(INTERFACE));
+            let call = bus.call_method(name, PATH, interface, "Inhibit", &words);
+            call.await?.body().deserialize::<OwnedFd>()
         };
         match held.await {
             Ok(handle) => Some(handle),
