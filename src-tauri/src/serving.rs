@@ -11,7 +11,6 @@ mod wishes;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -69,7 +68,8 @@ struct Shared {
     plan: Plan,
     shown: watch::Sender<Shown>,
     behind: RwLock<Behind>,
-    viewers: AtomicUsize,
+    /// How many look.
+    viewers: watch::Sender<usize>,
     /// Somebody changed something that may let it serve.
     again: Notify,
     ends: watch::Sender<bool>,
@@ -90,7 +90,7 @@ enum Behind {
 struct GatewayBox(Arc<Gateway>);
 
 /// Somebody who looks: updates come at full pace, and the gateway probes more often, until it is
-/// dropped.
+/// dropped. A daemon is told by the way in which its events are followed.
 pub struct Viewer {
     shared: Arc<Shared>,
     _watcher: Option<Watcher>,
@@ -110,7 +110,7 @@ impl Serving {
             plan,
             shown: watch::Sender::new(Shown::default()),
             behind: RwLock::default(),
-            viewers: AtomicUsize::new(0),
+            viewers: watch::Sender::new(0),
             again: Notify::new(),
             ends: watch::Sender::new(false),
             asked: watch::Sender::new(false),
@@ -178,7 +178,7 @@ impl Serving {
             Behind::Own(gateway) => Some(gateway.0.watch()),
             Behind::Nobody | Behind::Daemon(_) => None,
         };
-        self.shared.viewers.fetch_add(1, Ordering::Relaxed);
+        self.shared.viewers.send_modify(|viewers| *viewers += 1);
         self.nudge();
         Viewer {
             shared: Arc::clone(&self.shared),
@@ -248,7 +248,7 @@ impl Shared {
     }
 
     fn is_seen(&self) -> bool {
-        self.viewers.load(Ordering::Relaxed) > 0
+        *self.viewers.borrow() > 0
     }
 
     /// A state without a gateway: what keeps it from serving, as a notice.
@@ -278,7 +278,7 @@ impl Shared {
 
 impl Drop for Viewer {
     fn drop(&mut self) {
-        self.shared.viewers.fetch_sub(1, Ordering::Relaxed);
+        self.shared.viewers.send_modify(|viewers| *viewers -= 1);
     }
 }
 

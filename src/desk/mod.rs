@@ -87,7 +87,7 @@ enum Probe {
 /// Whether somebody looks at a panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watched {
-    /// A panel (or an event stream) is open.
+    /// A panel is open, or an event stream whose events a person sees.
     Yes,
     /// Nobody looks.
     No,
@@ -174,7 +174,7 @@ impl Desk {
                 self.probe = Probe::None;
                 self.next_probe = Some(now.at);
             }
-            Event::Watched(watched) => self.watched = watched,
+            Event::Watched(watched) => self.watched(watched, now),
             Event::ShutDown => self.closing = Closing::Yes,
             Event::StopAll(cut) => self.stop_all(cut, &mut out),
             Event::Tick => {}

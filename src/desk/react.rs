@@ -12,7 +12,7 @@ use crate::slot::Occupant;
 
 use super::{
     Action, Arrival, Closing, Desk, Ending, LOADING_INTERVAL, Now, Probe, ProbeReport,
-    SERVICE_TIMES, SETTLE_CEILING, WAKE_GRACE,
+    SERVICE_TIMES, SETTLE_CEILING, WAKE_GRACE, Watched,
 };
 
 impl Desk {
@@ -219,6 +219,15 @@ impl Desk {
         let earliest = now.at + WAKE_GRACE;
         if let Some(due) = self.next_probe {
             self.next_probe = Some(due.max(earliest));
+        }
+    }
+
+    /// Who begins to look waits no longer for news than somebody who has been looking.
+    pub(super) fn watched(&mut self, watched: Watched, now: Now) {
+        self.watched = watched;
+        if watched == Watched::Yes {
+            let soon = now.at + self.rules.idle_interval;
+            self.next_probe = self.next_probe.map(|due| due.min(soon));
         }
     }
 

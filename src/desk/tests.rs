@@ -588,6 +588,23 @@ fn idle_probes_come_every_ten_seconds_while_active_and_every_minute_after() {
 }
 
 #[test]
+fn who_begins_to_look_waits_ten_seconds_for_news_at_most() {
+    let mut bench = Bench::ready();
+    let probes = |bench: &mut Bench| bench.wait(1_000).contains(&Action::Probe);
+    while !probes(&mut bench) {}
+    bench.alive();
+    assert!(
+        (0..20).all(|_| !probes(&mut bench)),
+        "nobody asks for anything and nobody looks"
+    );
+    bench.feed(Event::Watched(Watched::Yes));
+    assert!(
+        (0..10).any(|_| probes(&mut bench)),
+        "the next probe was 40 s away"
+    );
+}
+
+#[test]
 fn nothing_is_probed_while_a_request_runs() {
     let mut bench = Bench::ready();
     bench.arrive(1);

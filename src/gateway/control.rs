@@ -18,9 +18,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 
 use crate::admit::route::Own;
+use crate::desk::Watched;
 use crate::pause::{Pause, Running};
 use crate::queue::RequestId;
 use crate::record::metrics;
+use crate::record::snapshot::{Face, Snapshot};
 use crate::refusal::Refusal;
 use crate::relay::{ResponseBody, boxed, full};
 
@@ -29,10 +31,13 @@ use super::{Gateway, Watcher, body};
 
 /// Between two events: a panel needs no more than four pictures a second.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(250);
-/// While an answer runs its tokens are told this often: they change nothing else.
+/// While an answer runs and a person looks its tokens are told this often: they change nothing
+/// else.
 const RUNNING_EVENT: Duration = Duration::from_millis(500);
-/// An event is sent this often although nothing changed, so that ages go on.
+/// An event is sent this often although nothing changed, so that ages and countdowns go on …
 const QUIET_EVENT: Duration = Duration::from_secs(10);
+/// … and this often where nothing counts down and nobody sees it.
+const UNSEEN_EVENT: Duration = Duration::from_secs(60);
 
 /// What a pause is asked for with.
 #[derive(Debug, Default, Deserialize)]
@@ -58,7 +63,10 @@ pub(super) async fn own(
             gateway.read_memory();
             Ok(json(StatusCode::OK, &gateway.snapshot()))
         }
-        Own::Events => Ok(events(&gateway)),
+        Own::Events => {
+            let watched = watched(passed.parts.uri.query().unwrap_or_default());
+            Ok(events(&gateway, watched))
+        }
         Own::Metrics => {
             gateway.read_memory();
             let text = metrics::render(&gateway.snapshot(), &gateway.recorder.counts());
@@ -153,14 +161,28 @@ async fn unload(gateway: &Arc<Gateway>, id: RequestId) -> Result<Response<Respon
     }
 }
 
+/// Whether a person sees the events: only then is the server asked more often how it is. A program
+/// that follows them for itself leaves it out.
+fn watched(query: &str) -> Watched {
+    if query.split('&').any(|member| member == "watched=yes") {
+        Watched::Yes
+    } else {
+        Watched::No
+    }
+}
+
 /// An event stream of snapshots: one at once, then one per change, coalesced.
-fn events(gateway: &Arc<Gateway>) -> Response<ResponseBody> {
+fn events(gateway: &Arc<Gateway>, watched: Watched) -> Response<ResponseBody> {
     let mut changes = gateway.owner.changes();
     changes.mark_changed();
+    let watcher = match watched {
+        Watched::Yes => Some(gateway.watch()),
+        Watched::No => None,
+    };
     let body = Events {
-        changes: Box::pin(next_change(changes, QUIET_EVENT)),
+        changes: Box::pin(next_change(changes, Duration::ZERO)),
         pace: Box::pin(tokio::time::sleep_until(Instant::now())),
-        _watcher: gateway.watch(),
+        watcher,
         gateway: Arc::clone(gateway),
     };
     let mut response = Response::new(boxed(body));
@@ -178,13 +200,25 @@ type NextChange = Pin<Box<dyn Future<Output = watch::Receiver<u64>> + Send>>;
 struct Events {
     changes: NextChange,
     pace: Pin<Box<Sleep>>,
-    _watcher: Watcher,
+    watcher: Option<Watcher>,
     gateway: Arc<Gateway>,
 }
 
-async fn next_change(mut changes: watch::Receiver<u64>, at_last: Duration) -> watch::Receiver<u64> {
-    // Also without a change now and then, so that ages and countdowns go on.
-    let _ = tokio::time::timeout(at_last, changes.changed()).await;
+impl Events {
+    /// When there is an event although nothing changed.
+    fn quiet(&self, shown: &Snapshot) -> Duration {
+        let counts_down = shown.state == Face::Cooling || shown.pause.is_some();
+        match &self.watcher {
+            Some(_) if shown.queue.running > 0 => RUNNING_EVENT,
+            Some(_) => QUIET_EVENT,
+            None if counts_down => QUIET_EVENT,
+            None => UNSEEN_EVENT,
+        }
+    }
+}
+
+async fn next_change(mut changes: watch::Receiver<u64>, quiet: Duration) -> watch::Receiver<u64> {
+    let _ = tokio::time::timeout(quiet, changes.changed()).await;
     changes.mark_unchanged();
     changes
 }
@@ -209,12 +243,7 @@ impl Body for Events {
             return Poll::Ready(None);
         }
         let snapshot = this.gateway.snapshot();
-        let at_last = if snapshot.queue.running > 0 {
-            RUNNING_EVENT
-        } else {
-            QUIET_EVENT
-        };
-        this.changes = Box::pin(next_change(changes, at_last));
+        this.changes = Box::pin(next_change(changes, this.quiet(&snapshot)));
         this.pace.as_mut().reset(Instant::now() + BETWEEN_EVENTS);
         let snapshot = serde_json::to_string(&snapshot).unwrap_or_default();
         Poll::Ready(Some(Ok(Frame::data(

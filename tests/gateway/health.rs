@@ -491,6 +491,30 @@ fn only_what_wakes_nothing_is_probed() {
 }
 
 #[test]
+fn only_a_person_who_looks_makes_the_server_be_asked_more_often() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream)
+        .config("health.idle_interval_s = 1")
+        .start();
+    let probes = |seen: &[String]| seen.iter().filter(|one| *one == "GET /v1/models").count();
+    let mut icon = gateway.open(&gateway.request("GET", "/oneslot/events", b""));
+    icon.body_until_has("\"ready\"");
+    let before = probes(&upstream.probes());
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(
+        probes(&upstream.probes()),
+        before,
+        "a program that follows the events is nobody who looks"
+    );
+    let mut panel = gateway.open(&gateway.request("GET", "/oneslot/events?watched=yes", b""));
+    panel.body_until_has("\"ready\"");
+    crate::support::eventually("it is asked each second while somebody looks", || {
+        (probes(&upstream.probes()) >= before + 3).then_some(())
+    });
+    gateway.stands(&upstream);
+}
+
+#[test]
 fn nothing_is_probed_while_bytes_flow() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)

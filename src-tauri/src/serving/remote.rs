@@ -25,10 +25,26 @@ const TOKEN: &str = "x-oneslot-token";
 const CONNECTS: Duration = Duration::from_secs(3);
 /// How long an answer may take: unloading a model waits for the slot.
 const PATIENCE: Duration = Duration::from_secs(660);
-/// A running gateway says something every ten seconds.
-const SILENCE: Duration = Duration::from_secs(30);
+/// Its events while a panel is open: it says something every ten seconds.
+const SEEN: Events = Events {
+    path: "/oneslot/events?watched=yes",
+    silence: Duration::from_secs(30),
+};
+/// The same while only the icon is seen: it says something every minute.
+const UNSEEN: Events = Events {
+    path: "/oneslot/events",
+    silence: Duration::from_secs(150),
+};
 /// No event is longer: the list of requests in it is bounded.
 const LONGEST_EVENT: usize = 4 << 20;
+
+/// One way to follow a gateway's events.
+#[derive(Clone, Copy)]
+struct Events {
+    path: &'static str,
+    /// After this long without one it is gone.
+    silence: Duration,
+}
 
 /// The gateway of another program.
 #[derive(Debug)]
@@ -131,7 +147,20 @@ impl Remote {
 
     /// Shows its events for as long as they come; says why they ended.
     pub(super) async fn follow(&self, shared: &Arc<Shared>) -> String {
-        let coming = match self.ask(Method::GET, "/oneslot/events", None).await {
+        let mut viewers = shared.viewers.subscribe();
+        loop {
+            let is_seen = *viewers.borrow_and_update() > 0;
+            let events = if is_seen { SEEN } else { UNSEEN };
+            tokio::select! {
+                reason = self.show(shared, events) => return reason,
+                // Asked anew, so that it knows whether a person looks.
+                _ = viewers.wait_for(|viewers| (*viewers > 0) != is_seen) => {}
+            }
+        }
+    }
+
+    async fn show(&self, shared: &Arc<Shared>, events: Events) -> String {
+        let coming = match self.ask(Method::GET, events.path, None).await {
             Ok(coming) if coming.response.status().is_success() => coming,
             Ok(coming) => return format!("oneslotd answered {}", coming.response.status()),
             Err(error) => return error.to_string(),
@@ -140,7 +169,7 @@ impl Remote {
         let run = format!("daemon-{}", self.running.names.pid);
         let mut body = response.into_body();
         let mut pending = Vec::new();
-        while let Ok(Some(Ok(frame))) = timeout(SILENCE, body.frame()).await {
+        while let Ok(Some(Ok(frame))) = timeout(events.silence, body.frame()).await {
             if let Some(bytes) = frame.data_ref() {
                 pending.extend_from_slice(bytes);
             }

@@ -66,7 +66,7 @@ pub(crate) fn exchange(
     })?
 }
 
-/// Follows the events of the running gateway: `each` gets the text of every one, until it has had
+/// Follows the events of the running gateway for a person who looks: `each` gets the text of every one, until it has had
 /// enough or the gateway stops.
 ///
 /// # Errors
@@ -80,7 +80,7 @@ pub(crate) fn follow(
         let Exchange {
             response,
             _connection,
-        } = request(running, Method::GET, "/oneslot/events", None).await?;
+        } = request(running, Method::GET, "/oneslot/events?watched=yes", None).await?;
         if !response.status().is_success() {
             return Err(Failure::not_done(format!(
                 "OneSlot answered {}",
