@@ -7,6 +7,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+/// What a file must outlive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outlives {
+    /// A power cut.
+    Everything,
+    /// A crash of this program alone.
+    Crash,
+}
+
 /// Replaces `path` by `bytes`, or leaves it as it was.
 ///
 /// A crash at any moment leaves the old content or the new, never neither. One writer at a time:
@@ -16,18 +25,35 @@ use std::path::{Path, PathBuf};
 ///
 /// Whatever the file system said; the old content is then still there.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, Outlives::Everything)
+}
+
+/// The same for what means nothing once this program has ended: readers find it whole or not at
+/// all, and nothing waits for the disk.
+///
+/// # Errors
+///
+/// As [`write`].
+pub fn write_for_this_run(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, Outlives::Crash)
+}
+
+fn replace(path: &Path, bytes: &[u8], outlives: Outlives) -> io::Result<()> {
     let temp = temp_of(path)?;
     match fs::remove_file(&temp) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
     }
-    let written = fill(&temp, bytes).and_then(|()| fs::rename(&temp, path));
+    let written = fill(&temp, bytes, outlives).and_then(|()| fs::rename(&temp, path));
     if written.is_err() {
         // The error that matters is the first one; a leftover is removed by the next write.
         let _ = fs::remove_file(&temp);
         return written;
     }
-    sync_dir(path)
+    match outlives {
+        Outlives::Everything => sync_dir(path),
+        Outlives::Crash => Ok(()),
+    }
 }
 
 /// Copies a file that cannot be used to `<name>.corrupt-<time>` beside it, and gives the copy.
@@ -130,10 +156,13 @@ fn temp_of(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(temp))
 }
 
-fn fill(temp: &Path, bytes: &[u8]) -> io::Result<()> {
+fn fill(temp: &Path, bytes: &[u8], outlives: Outlives) -> io::Result<()> {
     let mut file = private().write(true).create_new(true).open(temp)?;
     file.write_all(bytes)?;
-    file.sync_all()
+    match outlives {
+        Outlives::Everything => file.sync_all(),
+        Outlives::Crash => Ok(()),
+    }
 }
 
 #[cfg(unix)]

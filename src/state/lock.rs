@@ -82,9 +82,12 @@ impl Lock {
         };
         let token = ControlToken::fresh().map_err(LockError::Random)?;
         let path = dir.token_file();
-        durable::write(&path, token.0.as_bytes()).map_err(|source| StateError::Write {
-            path: path.clone(),
-            source,
+        // Names and token are this run's: a start does not wait for the disk to have them.
+        durable::write_for_this_run(&path, token.0.as_bytes()).map_err(|source| {
+            StateError::Write {
+                path: path.clone(),
+                source,
+            }
         })?;
         let named = HeldBy {
             program: program.to_owned(),
@@ -127,7 +130,7 @@ impl Lock {
         let path = self.dir.lock_file();
         serde_json::to_vec_pretty(&self.named)
             .map_err(std::io::Error::from)
-            .and_then(|text| durable::write(&path, &text))
+            .and_then(|text| durable::write_for_this_run(&path, &text))
             .map_err(|source| StateError::Write { path, source })
     }
 }
