@@ -34,7 +34,8 @@ pub struct Kept {
 }
 
 /// One switch per kind of lasting incident.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ts_rs::TS)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(default)]
 pub struct NotifySwitches {
     /// The model server stopped answering.
@@ -48,9 +49,10 @@ pub struct NotifySwitches {
 }
 
 /// A change of what is kept; absent members stay.
-#[derive(Debug, Clone, Default, Deserialize, ts_rs::TS)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(default, deny_unknown_fields)]
-#[ts(optional_fields)]
+#[cfg_attr(test, ts(optional_fields))]
 pub struct ShellWish {
     /// The language.
     pub language_wish: Option<LanguageWish>,
@@ -61,9 +63,10 @@ pub struct ShellWish {
 }
 
 /// A change of the switches; absent members stay.
-#[derive(Debug, Clone, Copy, Default, Deserialize, ts_rs::TS)]
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(default, deny_unknown_fields)]
-#[ts(optional_fields)]
+#[cfg_attr(test, ts(optional_fields))]
 pub struct NotifyWish {
     /// The model server stopped answering.
     pub down: Option<bool>,

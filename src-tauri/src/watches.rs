@@ -19,7 +19,8 @@ const PACE: Duration = Duration::from_millis(250);
 const QUIET: Duration = Duration::from_secs(10);
 
 /// What the one channel carries.
-#[derive(Debug, Clone, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Update {
     /// The state.

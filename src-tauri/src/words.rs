@@ -13,7 +13,8 @@ const TABLE: &str = include_str!("../../ui/src/words/tray.json");
 const SAID: &str = include_str!("../../ui/src/words/said.json");
 
 /// A language that there are words in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ts_rs::TS)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub enum Language {
     /// English.
     #[default]
@@ -25,7 +26,8 @@ pub enum Language {
 }
 
 /// What a person wants to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ts_rs::TS)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub enum LanguageWish {
     /// The system's, where there are words in it.
     #[default]

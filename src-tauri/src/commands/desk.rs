@@ -14,11 +14,12 @@ use crate::serving::Fault;
 use crate::watches::Update;
 
 /// A wish to pause.
-#[derive(Debug, Clone, Copy, Deserialize, ts_rs::TS)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(deny_unknown_fields)]
 pub struct PauseWish {
     /// How long; the host reckons the end.
-    #[ts(type = "\"15m\" | \"1h\" | \"tomorrow\" | \"open\"")]
+    #[cfg_attr(test, ts(type = "\"15m\" | \"1h\" | \"tomorrow\" | \"open\""))]
     span: WishedSpan,
     /// Stop the running answer as well.
     stop: bool,

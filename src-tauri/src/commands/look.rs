@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(330);
 const LONGEST: usize = 1 << 20;
 
 /// A model server that was found.
-#[derive(Debug, Clone, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Found {
     base_url: String,
     kind: String,
@@ -29,13 +30,14 @@ pub struct Found {
 }
 
 /// What came of a test prompt sent through the gateway itself.
-#[derive(Debug, Clone, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(untagged)]
 pub enum Proof {
     /// It was answered.
     Answered {
         /// Always true.
-        #[ts(type = "true")]
+        #[cfg_attr(test, ts(type = "true"))]
         ok: bool,
         /// Which model answered.
         model: String,
@@ -49,7 +51,7 @@ pub enum Proof {
     /// It was not.
     Refused {
         /// Always false.
-        #[ts(type = "false")]
+        #[cfg_attr(test, ts(type = "false"))]
         ok: bool,
         /// The refusal's code.
         code: String,

@@ -18,7 +18,8 @@ const TRAY_HELP: &str = "https://extensions.gnome.org/extension/615/appindicator
 const LONGEST_COPY: usize = 64 << 10;
 
 /// What the tray knows and keeps, beside the gateway.
-#[derive(Debug, Clone, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Shell {
     platform: Platform,
     gateway: Gateway,
@@ -31,7 +32,8 @@ pub struct Shell {
 }
 
 /// The system.
-#[derive(Debug, Clone, Copy, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum Platform {
     /// Linux and its kin.
@@ -43,7 +45,8 @@ pub enum Platform {
 }
 
 /// Whose gateway is shown.
-#[derive(Debug, Clone, Copy, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum Gateway {
     /// It runs in this program.
@@ -53,7 +56,8 @@ pub enum Gateway {
 }
 
 /// Whether the icon can be seen.
-#[derive(Debug, Clone, Copy, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum TrayState {
     /// It can.
@@ -63,7 +67,8 @@ pub enum TrayState {
 }
 
 /// Things that are opened outside of the panel.
-#[derive(Debug, Clone, Copy, Deserialize, ts_rs::TS)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Opens {
     /// The folder with the logs.

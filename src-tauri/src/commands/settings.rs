@@ -19,7 +19,8 @@ use crate::serving::{Fault, Serving};
 const OTHER_PORTS: std::ops::Range<u16> = 11_412..11_512;
 
 /// What a member takes.
-#[derive(Debug, Clone, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Kind {
     /// True or false.
@@ -65,14 +66,19 @@ pub enum Kind {
 }
 
 /// In what a member counts.
-#[derive(Debug, Clone, Serialize, ts_rs::TS)]
-#[ts(
-    type = "\"\" | \"ms\" | \"s\" | \"bytes\" | \"MiB\" | \"percent\" | \"tokens\" | \"requests\" | \"readings\" | \"connections\""
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[cfg_attr(
+    test,
+    ts(
+        type = "\"\" | \"ms\" | \"s\" | \"bytes\" | \"MiB\" | \"percent\" | \"tokens\" | \"requests\" | \"readings\" | \"connections\""
+    )
 )]
 pub struct Unit(&'static str);
 
 /// A value as it would be written. A credential that is set is `{hidden: true}`, never its text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ts_rs::TS)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(untagged)]
 pub enum Value {
     /// True or false.
@@ -86,13 +92,14 @@ pub enum Value {
     /// A credential that is set.
     Hidden {
         /// Always true.
-        #[ts(type = "true")]
+        #[cfg_attr(test, ts(type = "true"))]
         hidden: bool,
     },
 }
 
 /// Who set a member. `variable` and `flag` win over the file, so the panel cannot change them.
-#[derive(Debug, Clone, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(tag = "from", rename_all = "snake_case")]
 pub enum Origin {
     /// No one.
@@ -117,7 +124,8 @@ pub enum Origin {
 }
 
 /// One setting.
-#[derive(Debug, Clone, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Member {
     path: String,
     kind: Kind,
@@ -129,7 +137,8 @@ pub struct Member {
 }
 
 /// All settings.
-#[derive(Debug, Clone, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct SettingsPage {
     file: String,
     faults: Vec<String>,
@@ -137,13 +146,14 @@ pub struct SettingsPage {
 }
 
 /// What came of a change. A refused one leaves everything as it was.
-#[derive(Debug, Clone, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(untagged)]
 pub enum Changed {
     /// It was written.
     Done {
         /// Always true.
-        #[ts(type = "true")]
+        #[cfg_attr(test, ts(type = "true"))]
         ok: bool,
         /// All settings after it.
         page: SettingsPage,
@@ -151,7 +161,7 @@ pub enum Changed {
     /// It was not.
     Refused {
         /// Always false.
-        #[ts(type = "false")]
+        #[cfg_attr(test, ts(type = "false"))]
         ok: bool,
         /// Why not.
         reason: String,

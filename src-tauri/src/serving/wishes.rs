@@ -14,7 +14,8 @@ use super::remote::{Coming, Remote, RemoteError};
 use super::{Behind, Serving};
 
 /// How a wish fails: a code for the panel's own words, and a sentence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Fault {
     /// What kind of failure it is.
     pub code: Reason,
@@ -23,7 +24,8 @@ pub struct Fault {
 }
 
 /// Why a wish failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ts_rs::TS)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Reason {
     /// No gateway runs.
