@@ -5,7 +5,6 @@ use std::sync::Arc;
 use jiff::{ToSpan as _, ZonedDateTime};
 use oneslot::pause::Running;
 use tauri::AppHandle;
-use tauri_plugin_clipboard_manager::ClipboardExt as _;
 
 use crate::app::App;
 use crate::face::{Dialect, Span, Wish};
@@ -80,8 +79,8 @@ pub fn base_url(serving: &Serving, dialect: Dialect) -> String {
 /// # Errors
 /// The desktop did not take it.
 pub fn copy(app: &AppHandle, text: &str) -> Result<(), Fault> {
-    let written = app.clipboard().write_text(text);
-    written.map_err(|error| Fault::failed(&error))
+    let put = App::of(app).clipboard.put(text);
+    put.map_err(|error| Fault::failed(&error))
 }
 
 /// Opens the folder that the logs are in.

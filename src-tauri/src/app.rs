@@ -12,6 +12,7 @@ use tauri::{AppHandle, Manager as _, RunEvent, WindowEvent};
 use tokio::sync::Notify;
 
 use crate::args::Args;
+use crate::clipboard::Clipboard;
 use crate::face::{self, Face, Login, Seen, Whose};
 use crate::incidents::{Incident, Incidents};
 use crate::serving::{Plan, Serving, Shown};
@@ -33,6 +34,8 @@ pub struct App {
     pub watches: Watches,
     /// The icon.
     pub tray: Tray,
+    /// Where addresses are copied to.
+    pub clipboard: Clipboard,
     words: Words,
     redraw: Notify,
     crashed: Mutex<Option<jiff::Timestamp>>,
@@ -99,6 +102,7 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
         serving: Arc::new(Serving::start(plan).map_err(NotStarted::Thread)?),
         watches: Watches::default(),
         tray: Tray::default(),
+        clipboard: Clipboard::default(),
         redraw: Notify::new(),
         crashed: Mutex::new(None),
     };
@@ -115,7 +119,7 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
     reason = "the toolkit's macro holds a way out for broken bundles"
 )]
 fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
-    let builder = tauri::Builder::default().plugin(tauri_plugin_clipboard_manager::init());
+    let builder = tauri::Builder::default();
     let builder = crate::platform::plugins(builder);
     let running = builder
         .manage(app)
@@ -144,6 +148,7 @@ fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
             event: WindowEvent::Destroyed,
             ..
         } => App::of(app).inner().watches.end_all(),
+        RunEvent::Exit => App::of(app).inner().clipboard.leave(),
         _ => {}
     });
     drop(only);

@@ -20,6 +20,7 @@ pub mod face;
 pub mod tray;
 pub mod hosts;
 pub mod notify;
+pub mod clipboard;
 pub mod login;
 pub mod act;
 

@@ -1,5 +1,7 @@
 //! The shapes as pictures: one per state, readable on light and dark panels.
 
+use std::io;
+
 use oneslot::record::snapshot::Face;
 use tauri::Wry;
 use tauri::image::Image;
@@ -35,7 +37,15 @@ pub(super) fn image(face: Face) -> tauri::Result<Image<'static>> {
         Face::NoServer => picture!("no_server"),
         Face::NotServing => picture!("not_serving"),
     };
-    Image::from_bytes(bytes)
+    decoded(bytes).map_err(|error| tauri::Error::Io(error.into()))
+}
+
+/// The pixels of one of our own files: eight bits each for red, green, blue and opacity.
+fn decoded(bytes: &[u8]) -> Result<Image<'static>, png::DecodingError> {
+    let mut reader = png::Decoder::new(io::Cursor::new(bytes)).read_info()?;
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap_or(0)];
+    let info = reader.next_frame(&mut pixels)?;
+    Ok(Image::new_owned(pixels, info.width, info.height))
 }
 
 /// Puts the picture for a state on the icon, without a moment in which macOS sees it uncoloured.
@@ -62,7 +72,10 @@ mod tests {
             Face::NoServer,
             Face::NotServing,
         ] {
-            let square = image(face).is_ok_and(|image| image.width() == image.height());
+            let square = image(face).is_ok_and(|image| {
+                let pixels = image.width() * image.width();
+                image.width() == image.height() && image.rgba().len() == pixels as usize * 4
+            });
             assert!(square, "{face:?}");
         }
     }
