@@ -42,7 +42,9 @@ fn a_panel_that_is_open_for_long_does_not_grow() {
         }
         script.ending()
     });
-    let tray = Setup::before(&desktop, &upstream).start();
+    let tray = Setup::before(&desktop, &upstream)
+        .program(&super::measure::program("oneslot"))
+        .start();
     let icon = host.icon();
     icon.until_says(LIMIT, "Ready");
     icon.press("Open OneSlot…");

@@ -16,6 +16,9 @@ use crate::{panel, parts, say};
 /// Both programs, as Cargo names them.
 const PROGRAMS: [&str; 2] = ["oneslot", "oneslotd"];
 
+/// No program may be larger, in bytes.
+const LARGEST: [(&str, u64); 2] = [("oneslot", 12_000_000), ("oneslotd", 6_000_000)];
+
 /// Pixels of the icons that desktops look for.
 const ICONS: [u32; 8] = [16, 24, 32, 48, 64, 128, 256, 512];
 
@@ -51,27 +54,56 @@ pub(crate) fn package(checkout: &Checkout, then: Then) -> Result<(), Fault> {
 }
 
 /// Builds both programs as they are shipped; gives their folder.
-fn build(checkout: &Checkout) -> Result<PathBuf, Fault> {
+///
+/// One after the other: built together, each would get the other's features of what both use.
+///
+/// # Errors
+/// A build that fails, or a program that is too large.
+pub(crate) fn build(checkout: &Checkout) -> Result<PathBuf, Fault> {
     say::step("Build, as it is shipped");
     let mut command = checkout.cargo();
     command.args(["build", "--release", "--locked"]).args([
         "--package",
         "oneslot",
-        "--package",
-        "oneslot-tray",
-        "--bins",
-        "--features",
-        "oneslot-tray/shipped",
-        "--message-format",
-        "json-render-diagnostics",
+        "--bin",
+        "oneslotd",
     ]);
+    call::run(&mut command)?;
+    let mut command = checkout.cargo();
+    command
+        .args(["build", "--release", "--locked"])
+        .args(["--package", "oneslot-tray", "--bin", "oneslot"])
+        .args(["--features", "oneslot-tray/shipped"])
+        .args(["--message-format", "json-render-diagnostics"]);
     let messages = call::ask(&mut command)?;
     let (_, rest) = messages
         .rsplit_once("\"executable\":\"")
         .ok_or_else(|| named_none(&command))?;
     let (path, _) = rest.split_once('"').ok_or_else(|| named_none(&command))?;
     let folder = Path::new(path).parent();
-    Ok(folder.ok_or_else(|| named_none(&command))?.to_path_buf())
+    let folder = folder.ok_or_else(|| named_none(&command))?.to_path_buf();
+    small_enough(&folder)?;
+    Ok(folder)
+}
+
+/// Looks at the programs' sizes.
+fn small_enough(folder: &Path) -> Result<(), Fault> {
+    for (program, most) in LARGEST {
+        let path = folder.join(program);
+        let size = fs::metadata(&path).map(|found| found.len());
+        let size = size.map_err(|source| Fault::Read {
+            path: path.clone(),
+            source,
+        })?;
+        say::line(&format!("{program}: {size} bytes, at most {most}"));
+        if size > most {
+            return Err(Fault::Content {
+                path,
+                reason: format!("{size} bytes are more than {most}"),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn named_none(command: &Command) -> Fault {

@@ -31,8 +31,9 @@ cargo xtask package [--verify]
                               a Debian package with both programs, in .cache; with --verify,
                               installed in a bare Debian, tried and removed (as root)
 cargo xtask measure-tray [--open MINUTES]
-                              memory and size of the tray as it is shipped; with --open, what
-                              its panel grows by while it is open for so long before answers
+                              size, memory and rest of both programs as they are shipped; with
+                              --open, what the panel grows by while it is open for so long before
+                              answers
 cargo xtask setup             only bring what `test` and `run` need
 cargo xtask load              floods at full size against an optimised gateway; prints memory,
                               descriptors and the slowest normal request (about ten minutes)

@@ -29,10 +29,10 @@ pub(crate) struct Program {
 /// What a program is started with.
 pub(crate) struct Setup<'a> {
     desktop: &'a Desktop,
+    program: PathBuf,
     toml: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
-    program: PathBuf,
     starter: Vec<String>,
 }
 
@@ -46,10 +46,10 @@ impl<'a> Setup<'a> {
     pub(crate) fn bare(desktop: &'a Desktop) -> Self {
         Self {
             desktop,
+            program: PathBuf::from(BINARY),
             toml: String::new(),
             args: vec!["--hidden".to_owned()],
             env: Vec::new(),
-            program: PathBuf::from(BINARY),
             starter: Vec::new(),
         }
         .config("listen = [\"127.0.0.1:0\"]")
@@ -81,7 +81,7 @@ impl<'a> Setup<'a> {
         self
     }
 
-    /// The same program at another place.
+    /// The program at another place, or another build of it; its daemon is beside it.
     pub(crate) fn program(mut self, path: &Path) -> Self {
         self.program = path.to_owned();
         self
@@ -133,8 +133,7 @@ impl<'a> Setup<'a> {
 
     /// Starts `oneslotd` with the same state directory, and waits until it serves.
     pub(crate) fn start_daemon(self) -> Program {
-        let mut path = PathBuf::from(BINARY);
-        path.set_file_name("oneslotd");
+        let path = self.program.with_file_name("oneslotd");
         assert!(
             path.exists(),
             "build the package oneslot first: {}",
