@@ -1,6 +1,8 @@
 //! What the system tells of processes.
 
+use std::collections::HashMap;
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What processes hold together, in MiB.
@@ -19,6 +21,16 @@ pub(super) struct Work {
     pub(super) percent: f64,
 }
 
+/// What one thread has done.
+#[derive(Clone, Copy, Default)]
+struct Done {
+    switches: u64,
+    nanoseconds: u64,
+}
+
+/// Threads that are named.
+const NAMED: usize = 6;
+
 /// What these hold.
 pub(super) fn memory(tree: &[u32]) -> Memory {
     let sum = |name: &str| {
@@ -32,15 +44,29 @@ pub(super) fn memory(tree: &[u32]) -> Memory {
     }
 }
 
-/// What these do in so long.
+/// What these do in so long; the threads that woke most are named.
 pub(super) fn work(tree: &[u32], time: Duration) -> Work {
-    let before = done(tree);
+    let before = threads(tree);
     std::thread::sleep(time);
-    let after = done(tree);
-    let of = |before: u64, after: u64| after.saturating_sub(before) as f64 / time.as_secs_f64();
+    let mut done: Vec<(Done, String)> = threads(tree)
+        .into_iter()
+        .map(|(id, (name, now))| {
+            let then = before.get(&id).map(|(_, then)| *then).unwrap_or_default();
+            (now.since(then), name)
+        })
+        .collect();
+    done.sort_by_key(|(done, _)| std::cmp::Reverse(done.switches));
+    for (done, name) in done
+        .iter()
+        .take(NAMED)
+        .filter(|(done, _)| done.switches > 0)
+    {
+        println!("   {} switches of {name}", done.switches);
+    }
+    let sum = |of: fn(&Done) -> u64| done.iter().map(|(done, _)| of(done)).sum::<u64>() as f64;
     Work {
-        switches: of(before.0, after.0),
-        percent: of(before.1, after.1) / 1e9 * 100.0,
+        switches: sum(|done| done.switches) / time.as_secs_f64(),
+        percent: sum(|done| done.nanoseconds) / time.as_secs_f64() / 1e9 * 100.0,
     }
 }
 
@@ -51,23 +77,37 @@ fn rollup(pid: u32, name: &str) -> u64 {
     number.unwrap_or_default()
 }
 
-/// Switches, and nanoseconds on a processor, of the threads that are there now.
-fn done(tree: &[u32]) -> (u64, u64) {
+impl Done {
+    fn since(self, before: Self) -> Self {
+        Self {
+            switches: self.switches.saturating_sub(before.switches),
+            nanoseconds: self.nanoseconds.saturating_sub(before.nanoseconds),
+        }
+    }
+}
+
+/// The threads that are there now: whose they are, and what they have done so far.
+fn threads(tree: &[u32]) -> HashMap<PathBuf, (String, Done)> {
     let tasks = tree
         .iter()
         .filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
     let paths = tasks.flatten().flatten().map(|task| task.path());
-    paths.fold((0, 0), |(switches, time), task| {
+    let seen = paths.map(|task| {
         let read = |name: &str| fs::read_to_string(task.join(name)).unwrap_or_default();
         let counts = read("status");
         let counts = counts.lines().filter(|line| line.contains("ctxt_switches"));
-        let count: u64 = counts.filter_map(last).sum();
-        let on: Option<u64> = read("schedstat")
+        let nanoseconds: Option<u64> = read("schedstat")
             .split_whitespace()
             .next()
             .and_then(|ns| ns.parse().ok());
-        (switches + count, time + on.unwrap_or_default())
-    })
+        let done = Done {
+            switches: counts.filter_map(last).sum(),
+            nanoseconds: nanoseconds.unwrap_or_default(),
+        };
+        let name = format!("{} in {}", read("comm").trim(), read("../../comm").trim());
+        (task, (name, done))
+    });
+    seen.collect()
 }
 
 fn last(line: &str) -> Option<u64> {
