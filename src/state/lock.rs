@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::{StateDir, StateError, durable};
 
@@ -157,6 +158,11 @@ impl ControlToken {
     pub fn matches(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         own.len() == given.len() && own.iter().zip(given).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+    }
+
+    /// Its hash, by which it is known where it must not pass.
+    pub fn sha256(&self) -> [u8; 32] {
+        Sha256::digest(&self.0).into()
     }
 
     /// The token itself: for the header that carries it, and nothing else.
