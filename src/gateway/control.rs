@@ -14,14 +14,14 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame};
 use serde::Deserialize;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, Sleep};
 
 use crate::admit::route::Own;
 use crate::pause::{Pause, Running};
 use crate::queue::RequestId;
 use crate::record::metrics;
-use crate::refusal::Refusal;
+use crate::refusal::{Part, Refusal};
 use crate::relay::{ResponseBody, boxed, full};
 
 use super::service::Passed;
@@ -31,6 +31,9 @@ use super::{Gateway, Watcher, body};
 const BETWEEN_EVENTS: Duration = Duration::from_millis(250);
 /// An event is sent this often although nothing changed, so that ages go on.
 const QUIET_EVENT: Duration = Duration::from_secs(10);
+
+/// So many may follow the events at once: a tray, a panel, a terminal, and some to spare.
+pub(super) const STREAMS: usize = 16;
 
 /// What a pause is asked for with.
 #[derive(Debug, Default, Deserialize)]
@@ -56,7 +59,7 @@ pub(super) async fn own(
             gateway.read_memory();
             Ok(json(StatusCode::OK, &gateway.snapshot()))
         }
-        Own::Events => Ok(events(&gateway)),
+        Own::Events => events(&gateway),
         Own::Metrics => {
             gateway.read_memory();
             let text = metrics::render(&gateway.snapshot(), &gateway.recorder.counts());
@@ -79,20 +82,26 @@ pub(super) async fn own(
     }
 }
 
+/// No body is the wish for a pause until resumed.
+fn wish(body: &[u8]) -> Result<PauseWish, serde_json::Error> {
+    match body.trim_ascii_start().first() {
+        None => Ok(PauseWish::default()),
+        Some(b'{') => serde_json::from_slice(body),
+        // A list would set the members by their place.
+        Some(_) => Err(serde::de::Error::custom("it is not an object")),
+    }
+}
+
 async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<ResponseBody>, Refusal> {
     let turn = crate::accept::turn::Turn::new();
     let received = body::receive(gateway, passed.body, &passed.settings, &turn).await?;
     let body = received.bytes;
-    let wish = if body.is_empty() {
-        PauseWish::default()
-    } else {
-        serde_json::from_slice(&body).map_err(|error| Refusal::BadRequest {
-            message: format!(
-                "Send {{\"until_ms\": number or null, \"stop\": bool, \"unload\": bool}}: {error}"
-            ),
-            param: Some("until_ms"),
-        })?
-    };
+    let wish = wish(&body).map_err(|error| Refusal::BadRequest {
+        message: format!(
+            "Send {{\"until_ms\": number or null, \"stop\": bool, \"unload\": bool}}: {error}"
+        ),
+        param: Some("until_ms"),
+    })?;
     if wish
         .until_ms
         .is_some_and(|until| until <= crate::clock::unix_ms())
@@ -151,13 +160,20 @@ async fn unload(gateway: &Arc<Gateway>, id: RequestId) -> Result<Response<Respon
     }
 }
 
-/// An event stream of snapshots: one at once, then one per change, coalesced.
-fn events(gateway: &Arc<Gateway>) -> Response<ResponseBody> {
+/// An event stream of snapshots: one at once, then one per change, coalesced. It has no end, so
+/// there are only so many: those who watch must leave places for those who ask.
+fn events(gateway: &Arc<Gateway>) -> Result<Response<ResponseBody>, Refusal> {
+    let stream = Arc::clone(&gateway.streams).try_acquire_owned();
+    let stream = stream.map_err(|_| Refusal::TooLarge {
+        part: Part::Watchers,
+        limit: STREAMS as u64,
+    })?;
     let mut changes = gateway.owner.changes();
     changes.mark_changed();
     let body = Events {
         changes: Box::pin(next_change(changes)),
         pace: Box::pin(tokio::time::sleep_until(Instant::now())),
+        _stream: stream,
         _watcher: gateway.watch(),
         gateway: Arc::clone(gateway),
     };
@@ -168,7 +184,7 @@ fn events(gateway: &Arc<Gateway>) -> Response<ResponseBody> {
         HeaderValue::from_static("text/event-stream; charset=utf-8"),
     );
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
+    Ok(response)
 }
 
 type NextChange = Pin<Box<dyn Future<Output = watch::Receiver<u64>> + Send>>;
@@ -176,6 +192,7 @@ type NextChange = Pin<Box<dyn Future<Output = watch::Receiver<u64>> + Send>>;
 struct Events {
     changes: NextChange,
     pace: Pin<Box<Sleep>>,
+    _stream: OwnedSemaphorePermit,
     _watcher: Watcher,
     gateway: Arc<Gateway>,
 }
