@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use oneslot::record::snapshot::Snapshot;
-use oneslot::state::{StateDir, durable};
+use oneslot::state::{StateDir, durable, regular};
 use serde::{Deserialize, Serialize};
 
 use crate::words::{Language, LanguageWish};
@@ -166,7 +166,7 @@ impl NotifyWish {
 }
 
 fn read(path: &Path) -> Option<Kept> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    serde_json::from_slice(&regular::read(path, regular::KEPT).ok()?).ok()
 }
 
 fn write(path: &Path, kept: &Kept) -> std::io::Result<()> {

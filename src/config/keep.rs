@@ -12,7 +12,7 @@ use super::Loaded;
 use super::fault::{Notice, words};
 use super::file::parse;
 use super::load::sound;
-use crate::state::durable;
+use crate::state::{durable, regular};
 
 /// Copies a file that cannot be used to `config.toml.corrupt-<time>` beside it.
 ///
@@ -33,11 +33,11 @@ pub(super) fn aside(file: &Path, now: Timestamp) -> Notice {
 
 /// Copies a good file to `good`, unless the copy is already the same.
 pub(super) fn good(file: &Path, good: &Path) -> Option<Notice> {
-    let kept = match fs::read(file) {
+    let kept = match read(file) {
         // An empty file says nothing, and no file says nothing new: the copy stays.
         Ok(bytes) if bytes.is_empty() => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Ok(bytes) if fs::read(good).is_ok_and(|old| old == bytes) => Ok(()),
+        Ok(bytes) if read(good).is_ok_and(|old| old == bytes) => Ok(()),
         // It may have changed since it was judged; then it is judged again before it is kept.
         Ok(bytes) if !is_sound(file, &bytes) => Ok(()),
         Ok(bytes) => durable::write(good, &bytes),
@@ -72,12 +72,16 @@ pub(super) fn secure(file: &Path, loaded: &Loaded) -> Option<Notice> {
     }
 }
 
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    regular::read(file, regular::SETTINGS)
+}
+
 fn is_sound(file: &Path, bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| sound(parse(file, text)).is_ok())
 }
 
 fn copy_aside(file: &Path, now: Timestamp) -> io::Result<PathBuf> {
-    let bytes = fs::read(file)?;
+    let bytes = read(file)?;
     let name = file
         .file_name()
         .ok_or(io::ErrorKind::InvalidInput)?
@@ -90,7 +94,7 @@ fn copy_aside(file: &Path, now: Timestamp) -> io::Result<PathBuf> {
         let is_copy = path
             .file_name()
             .is_some_and(|n| n.to_string_lossy().starts_with(&prefix));
-        if is_copy && fs::read(&path).is_ok_and(|copy| copy == bytes) {
+        if is_copy && read(&path).is_ok_and(|copy| copy == bytes) {
             return Ok(path);
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{StateDir, StateError, durable};
+use super::{StateDir, StateError, durable, regular};
 
 /// The right to serve with a state directory, held until it is dropped.
 #[derive(Debug)]
@@ -197,15 +197,12 @@ impl fmt::Display for HeldBy {
 /// Takes the advisory lock; `None` if somebody has it.
 fn take(dir: &StateDir) -> Result<Option<File>, StateError> {
     let path = dir.guard_file();
-    let guard = durable::private()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(|source| StateError::Write {
-            path: path.clone(),
-            source,
-        })?;
+    let mut options = durable::private();
+    options.create(true).truncate(false).write(true);
+    let guard = regular::open(&path, &mut options).map_err(|source| StateError::Write {
+        path: path.clone(),
+        source,
+    })?;
     for attempt in 0..TRIES {
         match guard.try_lock() {
             Ok(()) => return Ok(Some(guard)),
@@ -220,7 +217,7 @@ fn take(dir: &StateDir) -> Result<Option<File>, StateError> {
 /// Reads who the lock file names, whether or not the lock is held.
 pub(super) fn read_names(dir: &StateDir) -> Result<Option<HeldBy>, StateError> {
     let path = dir.lock_file();
-    match fs::read(&path) {
+    match regular::read(&path, regular::KEPT) {
         Ok(text) => Ok(serde_json::from_slice(&text).ok()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(StateError::Read { path, source }),
