@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use oneslot::record::snapshot::Snapshot;
-use oneslot::state::{StateDir, durable};
+use oneslot::state::{StateDir, durable, regular};
 use serde::{Deserialize, Serialize};
 
 use crate::words::{Language, LanguageWish};
@@ -195,11 +195,14 @@ impl Unread {
 }
 
 fn read(path: &Path) -> Result<Kept, Unread> {
-    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+    Ok(serde_json::from_slice(&regular::read(
+        path,
+        regular::KEPT,
+    )?)?)
 }
 
 fn write(path: &Path, kept: &Kept) -> std::io::Result<()> {
-    match std::fs::read(path) {
+    match regular::read(path, regular::KEPT) {
         // Nobody knows what is in it, and nothing of it could be kept aside.
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         Ok(_) | Err(_) => {}

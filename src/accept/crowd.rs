@@ -1,8 +1,8 @@
 //! Everybody who is connected: how many there may be, and who goes when somebody else comes.
 //!
 //! When every place is taken, whoever has been connected longest without asking anything gives
-//! way, so that idle connections, however many, keep nobody out. Whoever waits for an answer
-//! never does. Not here: the clocks that end silent connections anyway ([`super::guarded`]).
+//! way, so that idle connections, however many, keep nobody out. Where nobody is idle it is the
+//! one whose body comes slowest. Whoever waits for an answer never gives way. Not here: the clocks that end silent connections anyway ([`super::guarded`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +12,20 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::turn::Turn;
+use crate::refusal::{Part, Refusal};
 
 /// How long a connection may be silent before it can be asked to give way: time enough for the
 /// head of a client that has just connected.
 const GRACE: Duration = Duration::from_millis(100);
+/// How long a body may take before it can be asked to: its speed is known by then.
+const BODY_GRACE: Duration = Duration::from_secs(1);
 /// How often somebody at the door looks for a place that nobody uses.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The places, and who has them.
 #[derive(Debug)]
 pub struct Crowd {
+    size: usize,
     places: Arc<Semaphore>,
     seats: Mutex<Seats>,
 }
@@ -52,13 +56,14 @@ impl Crowd {
     /// A crowd of at most so many.
     pub fn of(places: usize) -> Arc<Self> {
         Arc::new(Self {
+            size: places,
             places: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
             seats: Mutex::default(),
         })
     }
 
     /// Waits for a place for a connection with this turn. While there is none, those who have
-    /// been silent longest are asked to leave. `None` never comes while the crowd lives.
+    /// been silent longest, then those who send slowest, are asked to leave. `None` never comes while the crowd lives.
     ///
     /// # Cancel safety
     /// Dropping it takes no place.
@@ -69,12 +74,14 @@ impl Crowd {
                 Err(tokio::sync::TryAcquireError::Closed) => return None,
                 Err(tokio::sync::TryAcquireError::NoPermits) => {}
             }
-            self.ask_the_idle(Instant::now());
+            self.ask_somebody(Instant::now());
             let place = Arc::clone(&self.places).acquire_owned();
             if let Ok(place) = timeout(LOOK, place).await {
                 break place.ok()?;
             }
         };
+        // Whoever waited at the door was not silent: nobody listened.
+        turn.seated();
         let leave = Arc::new(Notify::new());
         let mut seats = self.lock();
         let number = seats.next;
@@ -94,25 +101,56 @@ impl Crowd {
         })
     }
 
-    /// Asks the one who has been silent longest, if that is long enough.
-    fn ask_the_idle(&self, now: Instant) {
+    fn ask_somebody(&self, now: Instant) {
         let mut seats = self.lock();
-        let idle = seats
-            .taken
-            .values_mut()
-            .filter(|sitter| !sitter.asked)
-            .filter_map(|sitter| Some((sitter.turn.idle_since()?, sitter)))
-            .filter(|(since, _)| now.saturating_duration_since(*since) >= GRACE)
-            .min_by_key(|(since, _)| *since);
-        if let Some((_, sitter)) = idle {
-            sitter.asked = true;
-            sitter.leave.notify_one();
+        if !seats.ask_the_idle(now) {
+            seats.ask_the_slowest(now, self.size);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Seats> {
         // Every change is one insertion or removal, so a panic cannot leave it half done.
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seats {
+    /// Asks the one who has been silent longest, if that is long enough; whether there was one.
+    fn ask_the_idle(&mut self, now: Instant) -> bool {
+        let idle = self
+            .taken
+            .values_mut()
+            .filter(|sitter| !sitter.asked)
+            .filter_map(|sitter| Some((sitter.turn.idle_since()?, sitter)))
+            .filter(|(since, _)| now.saturating_duration_since(*since) >= GRACE)
+            .min_by_key(|(since, _)| *since);
+        let Some((_, sitter)) = idle else {
+            return false;
+        };
+        sitter.asked = true;
+        sitter.leave.notify_one();
+        true
+    }
+
+    /// Asks the one whose body comes slowest, once it had time to show its speed. Until then it
+    /// shields the faster ones: else whoever comes anew would push them out.
+    fn ask_the_slowest(&self, now: Instant, size: usize) {
+        let bodies = self.taken.values().filter_map(|sitter| {
+            let sending = sitter.turn.sending()?;
+            let took = now.saturating_duration_since(sending.since);
+            let counted = took.max(BODY_GRACE).as_millis();
+            let by_the_hour = u128::from(sending.bytes) * 3_600_000 / counted;
+            Some((by_the_hour, sending.since, took, &sitter.turn))
+        });
+        let slowest = bodies.min_by_key(|(pace, since, ..)| (*pace, *since));
+        if let Some((_, _, took, turn)) = slowest
+            && took >= BODY_GRACE
+        {
+            turn.want_back(Refusal::TooLarge {
+                part: Part::Connections,
+                limit: size as u64,
+            });
+        }
     }
 }
 
@@ -146,6 +184,8 @@ impl Drop for Seat {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use std::task::{Context, Waker};
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -163,6 +203,34 @@ mod tests {
         assert!(seat.is_some(), "the idle one's place");
         let wanted = timeout(GRACE * 2, busy_seat.wanted_back()).await;
         assert!(wanted.is_err(), "a request under way is never given up");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_bodies_the_slowest_gives_way_and_none_before_its_time() {
+        let crowd = Crowd::of(3);
+        let turns = [Turn::new(), Turn::new(), Turn::new()];
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut seats = Vec::new();
+        for (turn, bytes) in turns.iter().zip([5000, 10, 20]) {
+            seats.push(crowd.seat(turn).await.unwrap());
+            turn.begin();
+            turn.received(bytes);
+        }
+        let [fast, slow, _unawaited] = &turns;
+        let mut is_asked = |turn: &Turn| turn.poll_wanted_back(&mut cx).is_ready();
+        assert!(!is_asked(fast) && !is_asked(slow), "nobody waits");
+        let newcomer = Turn::new();
+        let early = timeout(BODY_GRACE / 2, crowd.seat(&newcomer)).await;
+        assert!(early.is_err() && !is_asked(slow), "it has just begun");
+        let (seat, ()) = tokio::join!(crowd.seat(&newcomer), async {
+            while !is_asked(slow) {
+                assert!(!is_asked(fast), "the slowest goes first");
+                tokio::time::sleep(LOOK).await;
+            }
+            seats.remove(1);
+        });
+        assert!(seat.is_some(), "the slow one's place");
+        assert!(!is_asked(&turns[2]), "nobody waits for its client");
     }
 
     #[tokio::test(start_paused = true)]

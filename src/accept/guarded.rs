@@ -14,17 +14,20 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::clock::Stopwatch;
-use super::framing::{BodyEnd, Rest};
+use super::framing::{BodyEnd, Fed, Rest};
 use super::head::{self, Progress};
 use super::limits::Limits;
+use super::placeholder;
 use super::reader::{self, WriteClock};
 use super::socket;
 use super::turn::Turn;
+use crate::refusal::Refusal;
 
 /// A client's connection, guarded. Give it to the HTTP library in the socket's place.
 #[derive(Debug)]
@@ -69,13 +72,6 @@ enum Step {
     /// The library has what there is: bytes, or the end of the connection.
     Done,
 }
-
-/// What the library gets in place of a refused request.
-const PLACEHOLDER: &[u8] =
-    b"GET /oneslot-refused HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";
-/// The same for a refused `HEAD`, whose answer has no body.
-const HEAD_PLACEHOLDER: &[u8] =
-    b"HEAD /oneslot-refused HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";
 
 impl<S> Guarded<S> {
     /// Guards a connection that was just accepted.
@@ -127,11 +123,7 @@ impl<S> Guarded<S> {
             },
             Progress::Refused(refusal) => refusal,
         };
-        let placeholder = if self.raw.starts_with(b"HEAD ") {
-            HEAD_PLACEHOLDER
-        } else {
-            PLACEHOLDER
-        };
+        let placeholder = placeholder::of(&self.raw);
         self.raw.clear();
         self.raw.extend_from_slice(placeholder);
         self.cleared = placeholder.len();
@@ -148,12 +140,33 @@ impl<S> Guarded<S> {
         };
     }
 
+    /// Notes how far a body has come.
+    fn received(&mut self, fed: &Fed) {
+        match fed.rest {
+            Rest::Expected => self.turn.received(fed.consumed),
+            Rest::Ended => {
+                self.turn.received_all();
+                self.stage = Stage::Answering;
+            }
+        }
+    }
+
     /// Fails the request in the middle of its body; the service finds the reason in [`Turn`].
     fn break_off(&mut self, what: String) -> io::Error {
         self.turn.refuse(head::bad(&what));
+        self.turn.received_all();
         self.raw.clear();
         self.stage = Stage::Discarding;
         io::Error::new(io::ErrorKind::InvalidData, what)
+    }
+
+    /// The same for a body that gives its place to somebody else, who waits for it.
+    fn give_way(&mut self, refusal: Refusal) -> io::Error {
+        let error = self.break_off(String::new());
+        self.turn.refuse(refusal);
+        // Nothing of it is unread, so that no reset follows the answer at once.
+        self.limits.linger = Duration::ZERO;
+        error
     }
 }
 
@@ -218,13 +231,14 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
                 Err(error) => return Poll::Ready(Err(self.break_off(error.to_string()))),
             };
             self.cleared = fed.consumed;
-            if fed.rest == Rest::Ended {
-                self.stage = Stage::Answering;
-            }
+            self.received(&fed);
             return Poll::Ready(Ok(Step::Again));
         }
         let before = buf.filled().len();
         if Pin::new(&mut self.inner).poll_read(cx, buf)?.is_pending() {
+            if let Poll::Ready(refusal) = self.turn.poll_wanted_back(cx) {
+                return Poll::Ready(Err(self.give_way(refusal)));
+            }
             let limit = self.limits.body_idle;
             ready!(self.read_clock.poll_over(cx, limit));
             let what = format!("its body stopped arriving for {} s", limit.as_secs());
@@ -241,9 +255,7 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
         let end = before + fed.consumed;
         self.raw.extend_from_slice(&buf.filled()[end..]);
         buf.set_filled(end);
-        if fed.rest == Rest::Ended {
-            self.stage = Stage::Answering;
-        }
+        self.received(&fed);
         Poll::Ready(Ok(Step::Done))
     }
 

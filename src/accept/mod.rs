@@ -11,6 +11,7 @@ pub mod framing;
 pub mod guarded;
 pub mod head;
 pub mod limits;
+mod placeholder;
 mod reader;
 pub mod room;
 mod socket;
@@ -175,6 +176,8 @@ where
         .serve_connection(TokioIo::new(guarded), service);
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
+        // A request that is here already goes before the wish for its place.
+        biased;
         // How a connection ended is in the record of its request.
         _ = serving.as_mut() => return,
         () = seat.wanted_back() => return,

@@ -37,6 +37,19 @@ struct Inner {
     reader: Option<Waker>,
     /// Since when nothing is awaited and nothing is left to write; `None` while something is.
     idle_since: Option<Instant>,
+    /// What has come of a body that is not whole.
+    sending: Option<Sending>,
+    /// Whether its rest is awaited from the client, and not its room here.
+    awaited: bool,
+    /// Why it should give way, once it was asked to.
+    wanted_back: Option<Refusal>,
+}
+
+/// How far a body has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sending {
+    pub(super) since: Instant,
+    pub(super) bytes: u64,
 }
 
 impl Turn {
@@ -69,12 +82,62 @@ impl Turn {
         }
     }
 
+    /// The connection has its place: what it has to say is heard from now on.
+    pub(super) fn seated(&self) {
+        self.lock().idle_since = Some(Instant::now());
+    }
+
     /// A head is let through: its answer is now awaited.
     pub(super) fn begin(&self) {
         let mut inner = self.lock();
         inner.request += 1;
         inner.answered = false;
         inner.idle_since = None;
+        inner.forget_body();
+    }
+
+    /// How far the body has come that is awaited from the client; `None` when none is, or when it
+    /// was asked to give way.
+    pub(super) fn sending(&self) -> Option<Sending> {
+        let inner = self.lock();
+        let can_be_asked = inner.awaited && inner.wanted_back.is_none();
+        inner.sending.filter(|_| can_be_asked)
+    }
+
+    /// Asks a body that is awaited to give way, with this for its client.
+    pub(super) fn want_back(&self, refusal: Refusal) {
+        let mut inner = self.lock();
+        inner.wanted_back = Some(refusal);
+        let reader = inner.reader.take();
+        drop(inner);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+
+    /// So many bytes of the body came.
+    pub(super) fn received(&self, bytes: usize) {
+        let mut inner = self.lock();
+        inner.awaited = false;
+        inner.sending().bytes += bytes as u64;
+    }
+
+    /// The body is whole.
+    pub(super) fn received_all(&self) {
+        self.lock().forget_body();
+    }
+
+    /// The client has yet to send the rest of its body. Ready when it should give way; else the
+    /// task is woken when it should.
+    pub(super) fn poll_wanted_back(&self, cx: &mut Context<'_>) -> Poll<Refusal> {
+        let mut inner = self.lock();
+        inner.awaited = true;
+        inner.sending();
+        if let Some(refusal) = inner.wanted_back.take() {
+            return Poll::Ready(refusal);
+        }
+        inner.wake_later(cx);
+        Poll::Pending
     }
 
     /// Nothing is left to write: if the answer is out, the connection is idle from now on.
@@ -96,16 +159,35 @@ impl Turn {
         if inner.answered {
             return Poll::Ready(());
         }
-        match &mut inner.reader {
-            Some(reader) => reader.clone_from(cx.waker()),
-            None => inner.reader = Some(cx.waker().clone()),
-        }
+        inner.wake_later(cx);
         Poll::Pending
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Every change is one assignment, so a panic elsewhere cannot leave it half done.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn sending(&mut self) -> &mut Sending {
+        self.sending.get_or_insert_with(|| Sending {
+            since: Instant::now(),
+            bytes: 0,
+        })
+    }
+
+    fn forget_body(&mut self) {
+        self.sending = None;
+        self.awaited = false;
+        self.wanted_back = None;
+    }
+
+    fn wake_later(&mut self, cx: &Context<'_>) {
+        match &mut self.reader {
+            Some(reader) => reader.clone_from(cx.waker()),
+            None => self.reader = Some(cx.waker().clone()),
+        }
     }
 }
 

@@ -50,14 +50,11 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The names of loopback, as exact matches: no suffixes, no ranges, no trailing dot.
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
-/// Schemes that only a desktop app's own window has.
-const APP_SCHEMES: [&str; 5] = [
-    "app://",
-    "file://",
-    "tauri://",
-    "vscode-webview://",
-    "vscode-file://",
-];
+/// The origin of a page that was opened as a file: it has no host.
+const FILE: &str = "file://";
+
+/// Schemes that only a desktop app's own window has, each with a host behind it.
+const APP_SCHEMES: [&str; 4] = ["app://", "tauri://", "vscode-webview://", "vscode-file://"];
 
 /// How much of a refused header is shown.
 const SHOWN: usize = 100;
@@ -135,9 +132,7 @@ impl Gates {
     /// Whether a page of this origin is let in to what is relayed.
     pub fn allows(&self, origin: &str) -> bool {
         let configured = self.allowed_origins.iter().any(|own| own == origin);
-        configured
-            || APP_SCHEMES.iter().any(|scheme| origin.starts_with(scheme))
-            || is_loopback(origin)
+        configured || is_app(origin) || is_loopback(origin)
     }
 }
 
@@ -169,6 +164,19 @@ pub fn body_type(method: &Method, headers: &HeaderMap, visitor: &Visitor) -> Res
     }
 }
 
+/// A desktop app's own window: one of its schemes and a host that is one, and a port perhaps.
+fn is_app(origin: &str) -> bool {
+    let mut hosts = APP_SCHEMES
+        .iter()
+        .filter_map(|scheme| origin.strip_prefix(scheme));
+    origin == FILE
+        || hosts.any(|authority| {
+            let (host, port) = split_port(authority);
+            let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+            !host.is_empty() && host.bytes().all(is_host) && is_port(port)
+        })
+}
+
 /// `http` or `https`, a loopback host by exact match, any port, nothing else.
 fn is_loopback(origin: &str) -> bool {
     let Some(authority) = origin
@@ -178,10 +186,14 @@ fn is_loopback(origin: &str) -> bool {
         return false;
     };
     let (host, port) = split_port(authority);
-    let port_is_one = port.is_none_or(|port| {
+    is_port(port) && LOOPBACK.iter().any(|own| own.eq_ignore_ascii_case(host))
+}
+
+/// No port, or one of up to five digits.
+fn is_port(port: Option<&str>) -> bool {
+    port.is_none_or(|port| {
         !port.is_empty() && port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit())
-    });
-    port_is_one && LOOPBACK.iter().any(|own| own.eq_ignore_ascii_case(host))
+    })
 }
 
 /// Cuts `host:port` at the colon that is not part of an IPv6 address.

@@ -28,8 +28,8 @@ const FAMILIES: [&str; 2] = ["anthropic-", "openai-"];
 pub enum Credential<'a> {
     /// The configured `upstream.api_key`, which replaces the client's.
     Configured(&'a HeaderValue),
-    /// The client's own, unless it is one of these keys of the gateway.
-    Clients(&'a [Key]),
+    /// The client's own.
+    Clients,
 }
 
 /// What the upstream is told of the body's type.
@@ -41,12 +41,23 @@ pub enum Spoken {
     AsSent,
 }
 
-/// Headers for the upstream, from a client's.
-pub fn upward(client: &HeaderMap, credential: Credential<'_>, spoken: Spoken) -> HeaderMap {
+/// Headers for the upstream, from a client's; without whatever carries one of the gateway's own
+/// `secrets`.
+pub fn upward(
+    client: &HeaderMap,
+    secrets: &[Key],
+    credential: Credential<'_>,
+    spoken: Spoken,
+) -> HeaderMap {
     let named = named_by_connection(client);
+    let is_ours = |name: &HeaderName| {
+        let mut values = client.get_all(name).iter();
+        values.any(|value| keys::is_own(value, secrets))
+    };
     let mut headers = pass(client, |name| {
-        let listed = [CONTENT_TYPE, ACCEPT, USER_AGENT, X_REQUEST_ID].contains(name);
-        (listed || is_family(name)) && !named.contains(name)
+        let passes = [CONTENT_TYPE, ACCEPT, USER_AGENT].contains(name)
+            || ((*name == X_REQUEST_ID || is_family(name)) && !is_ours(name));
+        passes && !named.contains(name)
     });
     if spoken == Spoken::Json && !headers.get(CONTENT_TYPE).is_some_and(is_json) {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -55,12 +66,12 @@ pub fn upward(client: &HeaderMap, credential: Credential<'_>, spoken: Spoken) ->
         Credential::Configured(value) => {
             headers.insert(AUTHORIZATION, sensitive(value));
         }
-        Credential::Clients(own) => {
+        Credential::Clients => {
             for name in [AUTHORIZATION, X_API_KEY] {
                 // One of several could be ours while another is judged: then none passes.
                 let mut values = client.get_all(&name).iter();
                 if let (Some(value), None) = (values.next(), values.next())
-                    && !keys::is_own(value, own)
+                    && !keys::is_own(value, secrets)
                     && !named.contains(&name)
                 {
                     headers.insert(name, sensitive(value));

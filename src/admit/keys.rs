@@ -13,6 +13,8 @@ use sha2::{Digest, Sha256};
 
 use crate::refusal::{Refusal, Wanted};
 
+use super::disguise;
+
 /// One named key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
@@ -56,15 +58,10 @@ pub fn authorize<'a>(
     }
 }
 
-/// Whether a credential header carries one of the gateway's keys, which never leaves it.
-pub fn is_own(value: &HeaderValue, keys: &[Key]) -> bool {
-    // A key is ours wherever it stands: bare, or behind any scheme.
-    let bytes = value.as_bytes().trim_ascii();
-    let last_word = bytes
-        .rsplit(u8::is_ascii_whitespace)
-        .next()
-        .unwrap_or(bytes);
-    holder(bytes, keys).is_some() || holder(last_word, keys).is_some()
+/// Whether a header carries one of the gateway's secrets, in whatever form: none leaves it.
+pub fn is_own(value: &HeaderValue, secrets: &[Key]) -> bool {
+    let value = value.as_bytes().trim_ascii();
+    disguise::holds(value, |shown| holder(shown, secrets).is_some())
 }
 
 /// What stands behind `Bearer`, in any case.
@@ -198,6 +195,8 @@ mod tests {
             "bearer  zed-key-0001",
             "Basic zed-key-0001",
             "Token zed-key-0001",
+            "Token token=\"zed-key-0001\"",
+            "Basic dXNlcjp6ZWQta2V5LTAwMDE=",
         ] {
             let value = HeaderValue::from_static(value);
             assert!(is_own(&value, &keys()), "{value:?} must not leave");

@@ -9,6 +9,7 @@
 
 pub mod caller;
 pub mod cors;
+mod disguise;
 pub mod gate;
 pub mod headers;
 pub mod keys;

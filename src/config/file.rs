@@ -2,7 +2,6 @@
 //!
 //! It only reads. What is done about a file with faults is decided in [`load`](super::load).
 
-use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -13,6 +12,7 @@ use super::Member;
 use super::fault::{Fault, Notice, Place, words};
 use super::members::{self, MEMBERS};
 use super::value::Value;
+use crate::state::regular;
 
 /// One member that was set, and where.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ pub(super) fn read(file: &Path) -> Content {
             reason,
         })
     };
-    let bytes = match fs::read(file) {
+    let bytes = match regular::read(file, regular::SETTINGS) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Content::Missing,
         Err(error) => return fault(words(&error)),

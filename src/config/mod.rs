@@ -18,6 +18,7 @@ mod load;
 mod key;
 mod edit;
 mod watch;
+mod way;
 mod explain;
 
 pub use base_url::BaseUrl;

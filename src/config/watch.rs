@@ -1,26 +1,28 @@
 //! Notices that the file changed, without asking again and again.
 //!
 //! Whoever saves may write in place, rename over, or remove and write anew, so the directory is
-//! watched and not the file. What a change means is for [`Loaded::reload`](super::Loaded::reload)
+//! watched and not the file; and its directory or a link on the way may be replaced, so they are
+//! watched as well ([`super::way`]), and everything anew after each change. What a change means is for [`Loaded::reload`](super::Loaded::reload)
 //! to say.
 
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use notify::event::{Event, EventKind};
+use notify::event::{Event, EventKind, ModifyKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::mpsc;
 
-use crate::state::durable;
+use super::way::{self, Stop};
 
 /// A watch on one file, which ends when it is dropped.
 #[derive(Debug)]
 pub struct Watch {
+    file: PathBuf,
     changes: mpsc::Receiver<()>,
+    sender: mpsc::Sender<()>,
     // Held for its threads; `None` where the platform refused, and then only signals tell.
-    _watcher: Option<RecommendedWatcher>,
+    _armed: Option<RecommendedWatcher>,
     #[cfg(unix)]
     hangup: Option<tokio::signal::unix::Signal>,
 }
@@ -28,11 +30,11 @@ pub struct Watch {
 /// Why changes of the file are not noticed by themselves.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The directory could not be made or found.
-    #[error("cannot open {}", directory.display())]
-    Open {
-        /// The directory.
-        directory: PathBuf,
+    /// The way to the file cannot be followed.
+    #[error("cannot find the way to {}", file.display())]
+    Find {
+        /// The file.
+        file: PathBuf,
         /// Why.
         #[source]
         source: io::Error,
@@ -51,20 +53,25 @@ pub enum WatchError {
 /// A save is several events; this long after the last of them it is one change.
 const SETTLES: Duration = Duration::from_millis(150);
 
+/// The way may change while it is being watched; so often it is looked at again.
+const TRIES: u32 = 8;
+
 impl Watch {
-    /// Watches `file`, which need not exist; its directory is made if it is missing.
+    /// Watches `file`, which need not exist, nor its directory.
     ///
     /// A failure is returned beside a watch that still hears SIGHUP (on Unix). Call it inside a
     /// Tokio runtime.
     pub fn start(file: &Path) -> (Self, Option<WatchError>) {
         let (sender, changes) = mpsc::channel(1);
-        let (watcher, error) = match watcher(file, sender) {
-            Ok(watcher) => (Some(watcher), None),
+        let (armed, error) = match arm(file, &sender) {
+            Ok(armed) => (Some(armed), None),
             Err(error) => (None, Some(error)),
         };
         let watch = Self {
+            file: file.to_owned(),
             changes,
-            _watcher: watcher,
+            sender,
+            _armed: armed,
             #[cfg(unix)]
             hangup: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()).ok(),
         };
@@ -78,22 +85,30 @@ impl Watch {
     /// A change that is noticed while nobody waits is kept; one whose settling is cut short by
     /// dropping the future is lost.
     pub async fn changed(&mut self) {
+        // Without a watcher nothing ever comes; whoever waits here waits beside other things.
         #[cfg(unix)]
-        let changed = tokio::select! {
-            changed = self.changes.recv() => changed,
-            () = hung_up(&mut self.hangup) => return,
-        };
-        #[cfg(not(unix))]
-        let changed = self.changes.recv().await;
-        if changed.is_none() {
-            // Without a watcher nothing ever comes; whoever waits here waits beside other things.
-            #[cfg(unix)]
-            hung_up(&mut self.hangup).await;
-            #[cfg(not(unix))]
-            std::future::pending::<()>().await;
-            return;
+        tokio::select! {
+            _ = self.changes.recv() => {}
+            () = hung_up(&mut self.hangup) => {}
         }
+        #[cfg(not(unix))]
+        let _ = self.changes.recv().await;
         while let Ok(Some(())) = tokio::time::timeout(SETTLES, self.changes.recv()).await {}
+        self.arm_again().await;
+    }
+
+    /// Watches what is there now, before it is read: what comes later is noticed.
+    async fn arm_again(&mut self) {
+        let (file, sender) = (self.file.clone(), self.sender.clone());
+        let armed = tokio::task::spawn_blocking(move || arm(&file, &sender)).await;
+        match armed {
+            Ok(Ok(armed)) => self._armed = Some(armed),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "changes of the configuration may need SIGHUP");
+            }
+            // It panicked; the watch that was armed before may still see something.
+            Err(_) => {}
+        }
     }
 }
 
@@ -108,64 +123,71 @@ async fn hung_up(signal: &mut Option<tokio::signal::unix::Signal>) {
     }
 }
 
-fn watcher(file: &Path, sender: mpsc::Sender<()>) -> Result<RecommendedWatcher, WatchError> {
-    let mut places = vec![place(file)?];
-    if let Ok(target) = std::fs::canonicalize(file) {
-        // A linked file is changed where it really is.
-        let target = place(&target)?;
-        if !places.contains(&target) {
-            places.push(target);
+/// Watches the way to `file` as it is now.
+fn arm(file: &Path, sender: &mpsc::Sender<()>) -> Result<RecommendedWatcher, WatchError> {
+    let mut failed = None;
+    for _ in 0..TRIES {
+        let stops = way::stops(file).map_err(|source| WatchError::Find {
+            file: file.to_owned(),
+            source,
+        })?;
+        match watcher(&stops, sender) {
+            // What was replaced before it was watched is looked for once more.
+            Ok(watcher) if way::stops(file).is_ok_and(|now| now == stops) => return Ok(watcher),
+            Ok(_) => {}
+            Err(error) => failed = Some(error),
         }
     }
-    let directories: Vec<PathBuf> = places
-        .iter()
-        .map(|(directory, _)| directory.clone())
-        .collect();
-    let names: Vec<OsString> = places.into_iter().map(|(_, name)| name).collect();
-    let first = directories.first().cloned().unwrap_or_default();
-    let failed = |directory: &Path, source| WatchError::Watch {
-        directory: directory.to_owned(),
+    Err(failed.unwrap_or_else(|| WatchError::Find {
+        file: file.to_owned(),
+        source: io::Error::other("it changes all the time"),
+    }))
+}
+
+fn watcher(stops: &[Stop], sender: &mpsc::Sender<()>) -> Result<RecommendedWatcher, WatchError> {
+    let last = stops.last().map(|stop| stop.directory.clone());
+    let last = last.unwrap_or_default();
+    let failed = |source| WatchError::Watch {
+        directory: last.clone(),
         source,
     };
+    let (sender, named) = (sender.clone(), stops.to_vec());
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-        if event.is_ok_and(|event| concerns(&event, &names)) {
+        if event.is_ok_and(|event| concerns(&event, &named)) {
             // A full channel already says what this would say.
             let _ = sender.try_send(());
         }
     })
-    .map_err(|source| failed(&first, source))?;
-    for directory in &directories {
-        watcher
-            .watch(directory, RecursiveMode::NonRecursive)
-            .map_err(|source| failed(directory, source))?;
+    .map_err(failed)?;
+    for (at, stop) in stops.iter().enumerate() {
+        if stops[..at].iter().any(|it| it.directory == stop.directory) {
+            continue;
+        }
+        let watched = watcher.watch(&stop.directory, RecursiveMode::NonRecursive);
+        // One further up may be closed to this user, who can then not replace it either.
+        if stop.directory == last {
+            watched.map_err(failed)?;
+        }
     }
     Ok(watcher)
 }
 
-/// The real directory of a file, and its name there.
-fn place(file: &Path) -> Result<(PathBuf, OsString), WatchError> {
-    let directory = match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let opened = durable::private_dir(directory).and_then(|()| std::fs::canonicalize(directory));
-    let directory = opened.map_err(|source| WatchError::Open {
-        directory: directory.to_owned(),
-        source,
-    })?;
-    Ok((directory, file.file_name().unwrap_or_default().to_owned()))
-}
-
-fn concerns(event: &Event, names: &[OsString]) -> bool {
-    let kind = match event.kind {
-        EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) => true,
+fn concerns(event: &Event, stops: &[Stop]) -> bool {
+    let is_moved = match event.kind {
+        EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => {
+            true
+        }
+        EventKind::Modify(_) => false,
         // Reading is no change; and reading the file is what follows a change.
-        EventKind::Access(_) => false,
+        EventKind::Access(_) => return false,
         EventKind::Any | EventKind::Other => true,
     };
+    // What is written matters in the file; of the others only whether they are the same.
+    let last = stops.len().saturating_sub(1);
+    let looked_at = if is_moved { stops } else { &stops[last..] };
     let is_named = |path: &PathBuf| {
-        path.file_name()
-            .is_some_and(|n| names.iter().any(|m| m == n))
+        let name = path.file_name();
+        name.is_some_and(|name| looked_at.iter().any(|stop| stop.name == name))
     };
-    kind && (event.paths.is_empty() || event.paths.iter().any(is_named))
+    event.paths.is_empty() || event.paths.iter().any(is_named)
 }

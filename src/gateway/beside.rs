@@ -159,7 +159,7 @@ async fn relayed(
             retry_in: gateway.cooldown_left(),
         });
     };
-    let headers = upward_headers(&passed)?;
+    let headers = upward_headers(gateway, &passed)?;
     let method = passed.parts.method.clone();
     let received = body::receive(gateway, passed.body, &passed.settings, turn).await?;
     let outgoing = Outgoing {

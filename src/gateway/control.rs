@@ -14,7 +14,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame};
 use serde::Deserialize;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, Sleep};
 
 use crate::admit::route::Own;
@@ -23,7 +23,7 @@ use crate::pause::{Pause, Running};
 use crate::queue::RequestId;
 use crate::record::metrics;
 use crate::record::snapshot::{Face, Snapshot};
-use crate::refusal::Refusal;
+use crate::refusal::{Part, Refusal};
 use crate::relay::{ResponseBody, boxed, full};
 
 use super::service::Passed;
@@ -38,6 +38,9 @@ const RUNNING_EVENT: Duration = Duration::from_millis(500);
 const QUIET_EVENT: Duration = Duration::from_secs(10);
 /// … and this often where nothing counts down and nobody sees it.
 const UNSEEN_EVENT: Duration = Duration::from_secs(60);
+
+/// So many may follow the events at once: a tray, a panel, a terminal, and some to spare.
+pub(super) const STREAMS: usize = 16;
 
 /// What a pause is asked for with.
 #[derive(Debug, Default, Deserialize)]
@@ -65,7 +68,7 @@ pub(super) async fn own(
         }
         Own::Events => {
             let watched = watched(passed.parts.uri.query().unwrap_or_default());
-            Ok(events(&gateway, watched))
+            events(&gateway, watched)
         }
         Own::Metrics => {
             gateway.read_memory();
@@ -89,20 +92,26 @@ pub(super) async fn own(
     }
 }
 
+/// No body is the wish for a pause until resumed.
+fn wish(body: &[u8]) -> Result<PauseWish, serde_json::Error> {
+    match body.trim_ascii_start().first() {
+        None => Ok(PauseWish::default()),
+        Some(b'{') => serde_json::from_slice(body),
+        // A list would set the members by their place.
+        Some(_) => Err(serde::de::Error::custom("it is not an object")),
+    }
+}
+
 async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<ResponseBody>, Refusal> {
     let turn = crate::accept::turn::Turn::new();
     let received = body::receive(gateway, passed.body, &passed.settings, &turn).await?;
     let body = received.bytes;
-    let wish = if body.is_empty() {
-        PauseWish::default()
-    } else {
-        serde_json::from_slice(&body).map_err(|error| Refusal::BadRequest {
-            message: format!(
-                "Send {{\"until_ms\": number or null, \"stop\": bool, \"unload\": bool}}: {error}"
-            ),
-            param: Some("until_ms"),
-        })?
-    };
+    let wish = wish(&body).map_err(|error| Refusal::BadRequest {
+        message: format!(
+            "Send {{\"until_ms\": number or null, \"stop\": bool, \"unload\": bool}}: {error}"
+        ),
+        param: Some("until_ms"),
+    })?;
     if wish
         .until_ms
         .is_some_and(|until| until <= crate::clock::unix_ms())
@@ -171,8 +180,14 @@ fn watched(query: &str) -> Watched {
     }
 }
 
-/// An event stream of snapshots: one at once, then one per change, coalesced.
-fn events(gateway: &Arc<Gateway>, watched: Watched) -> Response<ResponseBody> {
+/// An event stream of snapshots: one at once, then one per change, coalesced. It has no end, so
+/// there are only so many: those who watch must leave places for those who ask.
+fn events(gateway: &Arc<Gateway>, watched: Watched) -> Result<Response<ResponseBody>, Refusal> {
+    let stream = Arc::clone(&gateway.streams).try_acquire_owned();
+    let stream = stream.map_err(|_| Refusal::TooLarge {
+        part: Part::Watchers,
+        limit: STREAMS as u64,
+    })?;
     let mut changes = gateway.owner.changes();
     changes.mark_changed();
     let watcher = match watched {
@@ -182,6 +197,7 @@ fn events(gateway: &Arc<Gateway>, watched: Watched) -> Response<ResponseBody> {
     let body = Events {
         changes: Box::pin(next_change(changes, Duration::ZERO)),
         pace: Box::pin(tokio::time::sleep_until(Instant::now())),
+        _stream: stream,
         watcher,
         gateway: Arc::clone(gateway),
     };
@@ -192,7 +208,7 @@ fn events(gateway: &Arc<Gateway>, watched: Watched) -> Response<ResponseBody> {
         HeaderValue::from_static("text/event-stream; charset=utf-8"),
     );
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
+    Ok(response)
 }
 
 type NextChange = Pin<Box<dyn Future<Output = watch::Receiver<u64>> + Send>>;
@@ -200,6 +216,7 @@ type NextChange = Pin<Box<dyn Future<Output = watch::Receiver<u64>> + Send>>;
 struct Events {
     changes: NextChange,
     pace: Pin<Box<Sleep>>,
+    _stream: OwnedSemaphorePermit,
     watcher: Option<Watcher>,
     gateway: Arc<Gateway>,
 }

@@ -28,7 +28,16 @@ pub(super) async fn watch(gateway: Arc<Gateway>) {
 
 async fn reload(gateway: &Arc<Gateway>) {
     let before = gateway.loaded();
-    let after = match before.reload() {
+    // Beside the requests: a disk, or who keeps it, takes its time.
+    let read = {
+        let before = Arc::clone(&before);
+        tokio::task::spawn_blocking(move || before.reload()).await
+    };
+    let Ok(read) = read else {
+        tracing::error!("the configuration could not be read; nothing was changed");
+        return;
+    };
+    let after = match read {
         Ok(after) => after,
         Err(error) => {
             tracing::warn!(%error, "the configuration is invalid; nothing was changed");

@@ -274,7 +274,7 @@ async fn chat(
     passed: Passed,
     turn: &crate::accept::turn::Turn,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    let upward = upward_headers(&passed)?;
+    let upward = upward_headers(&gateway, &passed)?;
     let Passed {
         id,
         app,
@@ -310,8 +310,13 @@ async fn chat(
 }
 
 /// The headers that go to the upstream.
-pub(super) fn upward_headers(passed: &Passed) -> Result<HeaderMap, Refusal> {
-    let keys = own_keys(&passed.settings);
+pub(super) fn upward_headers(gateway: &Gateway, passed: &Passed) -> Result<HeaderMap, Refusal> {
+    let mut secrets = own_keys(&passed.settings);
+    // The token of this run is no less a secret for having come in the wrong header.
+    secrets.push(Key {
+        name: "control".to_owned(),
+        sha256: gateway.token.sha256(),
+    });
     let configured = match &passed.settings.upstream.api_key {
         Some(key) => Some(
             HeaderValue::try_from(format!("Bearer {}", key.expose()))
@@ -321,7 +326,7 @@ pub(super) fn upward_headers(passed: &Passed) -> Result<HeaderMap, Refusal> {
     };
     let credential = match &configured {
         Some(value) => Credential::Configured(value),
-        None => Credential::Clients(&keys),
+        None => Credential::Clients,
     };
     let spoken = match passed.routed.route {
         Route::Chat => Spoken::Json,
@@ -329,7 +334,7 @@ pub(super) fn upward_headers(passed: &Passed) -> Result<HeaderMap, Refusal> {
             Spoken::AsSent
         }
     };
-    Ok(upward(&passed.parts.headers, credential, spoken))
+    Ok(upward(&passed.parts.headers, &secrets, credential, spoken))
 }
 
 /// Answers a page's preflight; nobody else has a use for `OPTIONS`.

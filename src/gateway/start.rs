@@ -33,7 +33,7 @@ use super::link::LinkError;
 use super::readings::Readings;
 use super::refused::Refused;
 use super::sleep::{self, Battery, Pace};
-use super::{Gateway, WatchedProcess, background, process as life, reload, rules};
+use super::{Gateway, WatchedProcess, background, control, process as life, reload, rules};
 
 /// Between a panic of a task beside the requests and its next start.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -184,6 +184,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         large: Semaphore::new(1),
         next_id: AtomicU64::new(first_id()),
         watchers: AtomicUsize::new(0),
+        streams: Arc::new(Semaphore::new(control::STREAMS)),
     });
     for (code, text) in notices {
         gateway.notice(code, &text);

@@ -94,12 +94,19 @@ fn append(path: &Path) -> io::Result<(File, u64)> {
     options.read(true).append(true).create(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // Opened for both ways, a FIFO does not wait for another end.
     let file = options.open(path)?;
     let about = file.metadata()?;
     #[cfg(unix)]
     {
-        use std::os::unix::fs::PermissionsExt;
-        if about.is_file() && about.permissions().mode() & 0o077 != 0 {
+        use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+        if about.file_type().is_fifo() {
+            let text = "a FIFO is in its place: whoever writes there may wait for ever";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        // What a link points to may be anybody's, and keeps its mode.
+        let is_here = fs::symlink_metadata(path)?.is_file();
+        if is_here && about.permissions().mode() & 0o077 != 0 {
             file.set_permissions(fs::Permissions::from_mode(0o600))?;
         }
     }

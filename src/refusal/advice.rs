@@ -77,7 +77,9 @@ impl Refusal {
                 Part::Body => StatusCode::PAYLOAD_TOO_LARGE,
                 Part::Head | Part::Fields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 Part::Uri => StatusCode::URI_TOO_LONG,
-                Part::QueuedBytes | Part::Uploads => StatusCode::SERVICE_UNAVAILABLE,
+                Part::QueuedBytes | Part::Uploads | Part::Connections | Part::Watchers => {
+                    StatusCode::SERVICE_UNAVAILABLE
+                }
             },
             Self::UnsupportedMediaType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -108,7 +110,9 @@ impl Refusal {
             Self::NotFound { .. } => "NOT_FOUND",
             Self::MethodNotAllowed { .. } => "METHOD_NOT_ALLOWED",
             Self::TooLarge { part, .. } => match part {
-                Part::QueuedBytes | Part::Uploads => "LLM_OVERLOADED",
+                Part::QueuedBytes | Part::Uploads | Part::Connections | Part::Watchers => {
+                    "LLM_OVERLOADED"
+                }
                 Part::Body | Part::Head | Part::Fields | Part::Uri => "TOO_LARGE",
             },
             Self::UnsupportedMediaType { .. } => "UNSUPPORTED_MEDIA_TYPE",
@@ -142,7 +146,9 @@ impl Refusal {
                 }
             }
             Self::TooLarge { part, .. } => match part {
-                Part::QueuedBytes | Part::Uploads => Fault::Capacity,
+                Part::QueuedBytes | Part::Uploads | Part::Connections | Part::Watchers => {
+                    Fault::Capacity
+                }
                 Part::Body | Part::Head | Part::Fields | Part::Uri => Fault::Client,
             },
             Self::ContextOverflow { .. }
@@ -184,7 +190,7 @@ impl Refusal {
                 None => Retry::AsStatusSays,
             },
             Self::TooLarge {
-                part: Part::QueuedBytes | Part::Uploads,
+                part: Part::QueuedBytes | Part::Uploads | Part::Connections | Part::Watchers,
                 ..
             } => Retry::After(Duration::from_secs(5)),
             Self::ShuttingDown => Retry::After(Duration::from_secs(5)),
@@ -286,6 +292,8 @@ impl Refusal {
                 Part::Uri => format!("The request target is longer than {limit} bytes"),
                 Part::QueuedBytes => format!("The requests that wait hold {limit} bytes already. Try again when the line is shorter"),
                 Part::Uploads => format!("The requests that are being received hold {limit} bytes already. Try again when they are in"),
+                Part::Connections => format!("All {limit} connections are in use and others wait, so the body that came slowest gave way. Send it without pauses, or raise access.max_connections"),
+                Part::Watchers => format!("{limit} watch already. Try again when one of them has left, or read /oneslot/status instead"),
             },
             Self::UnsupportedMediaType { sent } => format!(
                 "Send an uncompressed JSON body with content-type application/json ({sent} was sent)"

@@ -229,7 +229,7 @@ pub enum Cut {
     ShuttingDown,
 }
 
-/// Which part of a request was too large.
+/// Which part of a request was too large, alone or with those of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The body.
@@ -244,6 +244,10 @@ pub enum Part {
     QueuedBytes,
     /// All large bodies that are being received together.
     Uploads,
+    /// All connections together, of which this one's body came slowest.
+    Connections,
+    /// All who follow events together.
+    Watchers,
 }
 
 /// The status of a full line, by `queue.full_status`.

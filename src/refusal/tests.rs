@@ -105,7 +105,9 @@ fn promised(refusal: &Refusal) -> (&'static str, u16) {
             Part::Body => ("TOO_LARGE", 413),
             Part::Head | Part::Fields => ("TOO_LARGE", 431),
             Part::Uri => ("TOO_LARGE", 414),
-            Part::QueuedBytes | Part::Uploads => ("LLM_OVERLOADED", 503),
+            Part::QueuedBytes | Part::Uploads | Part::Connections | Part::Watchers => {
+                ("LLM_OVERLOADED", 503)
+            }
         },
         Refusal::UnsupportedMediaType { .. } => ("UNSUPPORTED_MEDIA_TYPE", 415),
         Refusal::ShuttingDown => ("SHUTTING_DOWN", 503),
@@ -211,6 +213,8 @@ fn fixed() -> Vec<Refusal> {
         Part::Uri,
         Part::QueuedBytes,
         Part::Uploads,
+        Part::Connections,
+        Part::Watchers,
     ];
     all.extend(parts.map(|part| Refusal::TooLarge { part, limit: 64 }));
     all
@@ -290,7 +294,7 @@ fn a_code_is_in_capitals_and_means_one_kind_of_refusal() {
         );
         // Bodies that wait together are a full line as well.
         if let Refusal::TooLarge {
-            part: Part::QueuedBytes | Part::Uploads,
+            part: Part::QueuedBytes | Part::Uploads | Part::Connections | Part::Watchers,
             ..
         } = refusal
         {

@@ -7,6 +7,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use super::regular;
+
 /// What a file must outlive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outlives {
@@ -65,7 +67,7 @@ fn replace(path: &Path, bytes: &[u8], outlives: Outlives) -> io::Result<()> {
 ///
 /// Whatever the file system said; there is then no copy.
 pub fn keep_aside(file: &Path, now: jiff::Timestamp) -> io::Result<PathBuf> {
-    let bytes = fs::read(file)?;
+    let bytes = regular::read(file, regular::SETTINGS)?;
     let name = file
         .file_name()
         .ok_or(io::ErrorKind::InvalidInput)?
@@ -78,7 +80,7 @@ pub fn keep_aside(file: &Path, now: jiff::Timestamp) -> io::Result<PathBuf> {
         let is_copy = path
             .file_name()
             .is_some_and(|n| n.to_string_lossy().starts_with(&prefix));
-        if is_copy && fs::read(&path).is_ok_and(|copy| copy == bytes) {
+        if is_copy && regular::read(&path, regular::SETTINGS).is_ok_and(|copy| copy == bytes) {
             return Ok(path);
         }
     }

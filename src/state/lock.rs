@@ -10,8 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use super::{StateDir, StateError, durable};
+use super::{StateDir, StateError, durable, regular};
 
 /// The right to serve with a state directory, held until it is dropped.
 #[derive(Debug)]
@@ -162,6 +163,11 @@ impl ControlToken {
         own.len() == given.len() && own.iter().zip(given).fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
 
+    /// Its hash, by which it is known where it must not pass.
+    pub fn sha256(&self) -> [u8; 32] {
+        Sha256::digest(&self.0).into()
+    }
+
     /// The token itself: for the header that carries it, and nothing else.
     pub fn expose(&self) -> &str {
         &self.0
@@ -194,15 +200,12 @@ impl fmt::Display for HeldBy {
 /// Takes the advisory lock; `None` if somebody has it.
 fn take(dir: &StateDir) -> Result<Option<File>, StateError> {
     let path = dir.guard_file();
-    let guard = durable::private()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(|source| StateError::Write {
-            path: path.clone(),
-            source,
-        })?;
+    let mut options = durable::private();
+    options.create(true).truncate(false).write(true);
+    let guard = regular::open(&path, &mut options).map_err(|source| StateError::Write {
+        path: path.clone(),
+        source,
+    })?;
     for attempt in 0..TRIES {
         match guard.try_lock() {
             Ok(()) => return Ok(Some(guard)),
@@ -217,7 +220,7 @@ fn take(dir: &StateDir) -> Result<Option<File>, StateError> {
 /// Reads who the lock file names, whether or not the lock is held.
 pub(super) fn read_names(dir: &StateDir) -> Result<Option<HeldBy>, StateError> {
     let path = dir.lock_file();
-    match fs::read(&path) {
+    match regular::read(&path, regular::KEPT) {
         Ok(text) => Ok(serde_json::from_slice(&text).ok()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(StateError::Read { path, source }),

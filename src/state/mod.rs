@@ -7,6 +7,8 @@
 pub mod durable;
 mod lock;
 mod pause;
+mod place;
+pub mod regular;
 mod running;
 
 use std::io;
@@ -80,7 +82,8 @@ impl StateDir {
     /// Opens `path`, making it for this user alone if it is not there.
     ///
     /// An existing directory is closed to others if it is ours: empty, or with our lock in it.
-    /// Any other keeps its mode, since it may be shared with programs that need it.
+    /// Any other keeps its mode, since it may be shared with programs that need it; but one that
+    /// belongs to another user, or in which others may put something, is refused.
     ///
     /// # Errors
     ///
@@ -88,7 +91,7 @@ impl StateDir {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, StateError> {
         let path = path.into();
         let dir = Self { path };
-        dir.make().map_err(|source| StateError::Open {
+        place::make(&dir.path, &dir.guard_file()).map_err(|source| StateError::Open {
             path: dir.path.clone(),
             source,
         })?;
@@ -127,15 +130,6 @@ impl StateDir {
 
     fn pause_file(&self) -> PathBuf {
         self.path.join("pause.json")
-    }
-
-    fn make(&self) -> io::Result<()> {
-        durable::private_dir(&self.path)?;
-        let ours = self.guard_file().exists() || std::fs::read_dir(&self.path)?.next().is_none();
-        if ours {
-            durable::close_dir(&self.path)?;
-        }
-        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@
 use std::fs;
 use std::io;
 
-use super::{StateDir, StateError, durable};
+use super::{StateDir, StateError, durable, regular};
 use crate::pause::Pause;
 
 impl StateDir {
@@ -16,7 +16,7 @@ impl StateDir {
     /// [`StateError::Read`] or [`StateError::Damaged`].
     pub fn pause(&self) -> Result<Option<Pause>, StateError> {
         let path = self.pause_file();
-        match fs::read(&path) {
+        match regular::read(&path, regular::KEPT) {
             Ok(text) => match serde_json::from_slice(&text) {
                 Ok(pause) => Ok(Some(pause)),
                 Err(_) => Err(StateError::Damaged { path }),

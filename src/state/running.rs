@@ -2,11 +2,11 @@
 //!
 //! Identity is proven by the lock and the token, never by an answer on a port.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{OpenOptions, TryLockError};
 use std::io;
 
 use super::lock::read_names;
-use super::{ControlToken, HeldBy, StateDir, StateError};
+use super::{ControlToken, HeldBy, StateDir, StateError, regular};
 
 /// A gateway that holds its state directory.
 #[derive(Debug)]
@@ -31,7 +31,11 @@ pub fn read_running(dir: &StateDir) -> Result<Option<Running>, StateError> {
         path: dir.lock_file(),
     })?;
     let path = names.token_file.clone();
-    let text = fs::read_to_string(&path).map_err(|source| StateError::Read { path, source })?;
+    let text = regular::read(&path, regular::KEPT).map_err(|source| StateError::Read {
+        path: path.clone(),
+        source,
+    })?;
+    let text = String::from_utf8(text).map_err(|_| StateError::Damaged { path })?;
     Ok(Some(Running {
         names,
         token: ControlToken::read(&text),
@@ -40,7 +44,7 @@ pub fn read_running(dir: &StateDir) -> Result<Option<Running>, StateError> {
 
 fn is_held(dir: &StateDir) -> Result<bool, StateError> {
     let path = dir.guard_file();
-    let guard = match File::open(&path) {
+    let guard = match regular::open(&path, OpenOptions::new().read(true)) {
         Ok(guard) => guard,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(source) => return Err(StateError::Read { path, source }),

@@ -156,7 +156,7 @@ fn a_configured_host_is_good_as_well() {
 
 // Origin.
 
-const STRANGERS: [&str; 9] = [
+const STRANGERS: [&str; 12] = [
     "https://evil.example",
     "null",
     "chrome-extension://x",
@@ -166,6 +166,9 @@ const STRANGERS: [&str; 9] = [
     "http://127.0.0.1.evil.example",
     "",
     "localhost",
+    "app://a b",
+    "tauri://",
+    "file://evil.example",
 ];
 
 const FRIENDS: [&str; 7] = [
@@ -501,6 +504,69 @@ fn with_keys_every_route_wants_one_and_it_never_leaves_the_gateway() {
         find(&seen, b"sk-gateway-key").is_none(),
         "the gateway's own key never leaves it"
     );
+}
+
+#[test]
+fn a_key_or_token_of_the_gateway_leaves_it_in_no_disguise() {
+    let digest = Sha256::digest(b"sk-gateway-key");
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream)
+        .config(&format!(
+            "access.keys = [{{ name = \"zed\", sha256 = \"{hex}\" }}]"
+        ))
+        .start();
+    let token = gateway.token();
+    let ours = [
+        ("authorization", "Bearer \"sk-gateway-key\"".to_owned()),
+        ("authorization", "Token token=\"sk-gateway-key\"".to_owned()),
+        (
+            "authorization",
+            "Bearer x, Bearer sk-gateway-key".to_owned(),
+        ),
+        // user:sk-gateway-key, sk-gateway-key: and sk-gateway-key
+        (
+            "authorization",
+            "Basic dXNlcjpzay1nYXRld2F5LWtleQ==".to_owned(),
+        ),
+        ("authorization", "Basic c2stZ2F0ZXdheS1rZXk6".to_owned()),
+        ("authorization", "Basic c2stZ2F0ZXdheS1rZXk=".to_owned()),
+        ("authorization", format!("Bearer {token}")),
+        ("x-api-key", token.clone()),
+        ("x-api-key", "Bearer sk-gateway-key".to_owned()),
+        ("openai-organization", "sk-gateway-key".to_owned()),
+    ];
+    for (name, value) in &ours {
+        let before = upstream.chats().len();
+        let fields = [(*name, value.as_str()), ("x-api-key", "sk-gateway-key")];
+        // Beside a good key in its own place as well.
+        for fields in [&fields[..1], &fields[..]] {
+            let body = chat::whole("x").to_string();
+            let path = "/v1/chat/completions";
+            let ask = gateway.request_with("POST", path, fields, body.as_bytes());
+            let answer = gateway.exchange(&ask);
+            assert_eq!(answer.status(), 200, "{fields:?}: {}", answer.text());
+        }
+        for seen in &upstream.chats()[before..] {
+            for gone in ["authorization", "x-api-key", "openai-organization"] {
+                let passed = seen.request.head.get(gone);
+                assert_eq!(passed, None, "{name}: {value} left as {gone}");
+            }
+        }
+    }
+    let theirs = [("authorization", "Basic dXNlcjpwYXNz")];
+    let ask = gateway.request_with("GET", "/v1/models", &theirs, b"");
+    assert_eq!(gateway.exchange(&ask).status(), 200);
+    let passed = upstream.look(|state| {
+        let last = state.log.last()?;
+        last.request.head.get("authorization").map(str::to_owned)
+    });
+    assert_eq!(
+        passed.as_deref(),
+        Some("Basic dXNlcjpwYXNz"),
+        "a client's own credential passes"
+    );
+    gateway.stands(&upstream);
 }
 
 // Paths.

@@ -279,6 +279,110 @@ fn whoever_waits_for_an_answer_never_gives_way() {
     gateway.stands(&upstream);
 }
 
+#[test]
+fn those_who_follow_events_have_sixteen_places_and_keep_nobody_out() {
+    let upstream = Upstream::plain();
+    let mut gateway = quiet(&upstream)
+        .config("access.max_connections = 32")
+        .start();
+    settled(&gateway, &upstream);
+    let ask = gateway.request("GET", "/oneslot/events", b"");
+    let mut watchers: Vec<Client> = (0..16).map(|_| gateway.open(&ask)).collect();
+    for watcher in &mut watchers {
+        watcher.body_until_has("data: ");
+    }
+    for _ in 0..40 {
+        let mut late = gateway.open(&ask);
+        refused(&late.finish(), 503, "LLM_OVERLOADED", Advice::Later);
+    }
+    assert_eq!(gateway.get("/healthz").status(), 200);
+    assert_eq!(gateway.chat(&chat::whole("x")).status(), 200);
+    gateway.cli_ok(&["status"]);
+    gateway.cli_ok(&["pause"]);
+    for watcher in &mut watchers {
+        watcher.body_until_has("until_ms");
+    }
+    gateway.cli_ok(&["resume"]);
+    watchers.pop();
+    within(
+        Duration::from_secs(10),
+        "a place that is left is free",
+        || {
+            let mut next = gateway.open(&ask);
+            (next.head().status() == 200).then_some(())
+        },
+    );
+    drop(watchers);
+    gateway.stands(&upstream);
+}
+
+/// Sends a byte now and then until told to stop; returns who was told something.
+fn dripping(clients: Vec<Client>, stop: Gate) -> std::thread::JoinHandle<Vec<Client>> {
+    std::thread::spawn(move || {
+        let (mut clients, mut told) = (clients, Vec::new());
+        while !stop.is_open() {
+            std::thread::sleep(Duration::from_millis(500));
+            let sent = |client: &mut Client| !client.has_unread() && client.try_send(b" ").is_ok();
+            let (on, off): (Vec<_>, Vec<_>) = clients
+                .into_iter()
+                .map(|mut client| (sent(&mut client), client))
+                .partition(|(is_on, _)| *is_on);
+            clients = on.into_iter().map(|(_, client)| client).collect();
+            told.extend(off.into_iter().map(|(_, client)| client));
+        }
+        told
+    })
+}
+
+#[test]
+fn bodies_that_drip_keep_nobody_out_and_one_that_comes_steadily_is_not_cut() {
+    let upstream = Upstream::plain();
+    let mut gateway = quiet(&upstream)
+        .config("access.max_connections = 24")
+        .start();
+    settled(&gateway, &upstream);
+    let held = hold(&gateway, &upstream);
+    let whole = sized(MIB / 2);
+    let upload = gateway.request("POST", "/v1/chat/completions", whole.as_bytes());
+    let address = gateway.address();
+    let steady = std::thread::spawn(move || {
+        let mut client = Client::connect(address);
+        for piece in upload.chunks(16 * 1024) {
+            client.send(piece);
+            std::thread::sleep(Duration::from_millis(150));
+        }
+        client.finish()
+    });
+    let long = chat::whole(&"x".repeat(1000)).to_string();
+    let ask = gateway.request("POST", "/v1/chat/completions", long.as_bytes());
+    let slow: Vec<Client> = (0..60)
+        .map(|_| gateway.open(&ask[..ask.len() - 990]))
+        .collect();
+    let stop = Gate::new();
+    let drips = dripping(slow, stop.clone());
+    for _ in 0..5 {
+        let began = Instant::now();
+        assert_eq!(gateway.get("/healthz").status(), 200);
+        gateway.cli_ok(&["status"]);
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(15), "control after {took:?}");
+    }
+    assert!(held.release().text().contains("[DONE]"), "it went on");
+    assert_eq!(
+        steady.join().unwrap().status(),
+        200,
+        "and so did the upload"
+    );
+    assert_eq!(gateway.chat(&chat::whole("x")).status(), 200);
+    stop.open();
+    let told = drips.join().unwrap();
+    assert!(!told.is_empty(), "somebody gave way");
+    for mut client in told {
+        refused(&client.finish(), 503, "LLM_OVERLOADED", Advice::Later);
+    }
+    gateway.stands(&upstream);
+}
+
 // Bytes.
 
 #[test]

@@ -37,6 +37,8 @@ mod memory_live;
 mod pages;
 mod panics;
 mod pause;
+#[cfg(unix)]
+mod places;
 mod refusals;
 #[cfg(target_os = "linux")]
 mod sleep;

@@ -119,6 +119,32 @@ fn a_pause_that_is_no_time_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn a_pause_that_is_asked_for_with_no_object_is_refused_and_changes_nothing() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).start();
+    for body in [
+        "[]",
+        "[null, false, false]",
+        "null",
+        "1",
+        "\"pause\"",
+        "{}{}",
+    ] {
+        let answer = gateway.control("POST", "/oneslot/pause", body);
+        assert_eq!(answer.status(), 400, "{body}: {}", answer.text());
+        assert_eq!(answer.code(), Some("BAD_REQUEST"), "{body}");
+    }
+    assert!(gateway.status()["pause"].is_null());
+    assert_eq!(
+        gateway.control("POST", "/oneslot/pause", "{}").status(),
+        200
+    );
+    assert!(gateway.status()["pause"].is_object());
+    gateway.cli_ok(&["resume"]);
+    gateway.stands(&upstream);
+}
+
+#[test]
 fn a_person_is_told_on_the_command_line() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();

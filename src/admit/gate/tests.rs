@@ -157,6 +157,15 @@ fn foreign_origins_are_refused() {
         "https://chat.example:4444",
         "http://localhost:3000 https://evil.example",
         "http://localhost:3000, https://evil.example",
+        "app://",
+        "app://a b",
+        "app://obsidian.md/",
+        "app://obsidian.md@evil.example",
+        "app://:80",
+        "tauri://localhost:port",
+        "file://evil.example",
+        "file:///etc/passwd",
+        "APP://obsidian.md",
     ] {
         let refused = visit(&[("origin", origin)]);
         assert_eq!(

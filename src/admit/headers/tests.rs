@@ -54,7 +54,7 @@ fn only_listed_headers_go_upward() {
         ("expect", "100-continue"),
         ("x-http-method-override", "DELETE"),
     ]);
-    let up = upward(&client, Credential::Clients(&own()), Spoken::AsSent);
+    let up = upward(&client, &own(), Credential::Clients, Spoken::AsSent);
     assert_eq!(
         names(&up),
         [
@@ -82,7 +82,7 @@ fn a_list_in_several_lines_stays_whole_and_a_type_given_twice_does_not() {
         ("content-type", "application/json"),
         ("content-type", "text/plain"),
     ]);
-    let up = upward(&client, Credential::Clients(&[]), Spoken::AsSent);
+    let up = upward(&client, &[], Credential::Clients, Spoken::AsSent);
     assert_eq!(up.get_all("anthropic-beta").iter().count(), 2);
     assert_eq!(up.get_all(CONTENT_TYPE).iter().count(), 1);
 }
@@ -94,7 +94,12 @@ fn the_configured_key_replaces_the_clients() {
         ("x-api-key", "sk-client"),
     ]);
     let configured = HeaderValue::from_static("Bearer sk-configured");
-    let up = upward(&client, Credential::Configured(&configured), Spoken::AsSent);
+    let up = upward(
+        &client,
+        &[],
+        Credential::Configured(&configured),
+        Spoken::AsSent,
+    );
     assert_eq!(names(&up), ["authorization"]);
     assert_eq!(up[AUTHORIZATION], "Bearer sk-configured");
     assert!(
@@ -110,16 +115,23 @@ fn a_key_of_the_gateway_never_leaves_it() {
         ("authorization", "bearer own-key"),
         ("authorization", "Basic own-key"),
         ("x-api-key", "own-key"),
+        ("authorization", "Bearer \"own-key\""),
+        ("authorization", "Token token=\"own-key\""),
+        ("authorization", "Basic dXNlcjpvd24ta2V5"),
+        ("openai-organization", "own-key"),
+        ("anthropic-beta", "a, own-key"),
+        ("x-request-id", "own-key"),
     ] {
         let up = upward(
             &headers(&[(name, value)]),
-            Credential::Clients(&own()),
+            &own(),
+            Credential::Clients,
             Spoken::AsSent,
         );
         assert!(up.is_empty(), "{name}: {value}");
     }
     let beside = headers(&[("authorization", "Bearer sk-up"), ("x-api-key", "own-key")]);
-    let up = upward(&beside, Credential::Clients(&own()), Spoken::AsSent);
+    let up = upward(&beside, &own(), Credential::Clients, Spoken::AsSent);
     assert_eq!(
         names(&up),
         ["authorization"],
@@ -127,7 +139,7 @@ fn a_key_of_the_gateway_never_leaves_it() {
     );
     let twice = headers(&[("x-api-key", "sk-up"), ("x-api-key", "own-key")]);
     assert!(
-        upward(&twice, Credential::Clients(&own()), Spoken::AsSent).is_empty(),
+        upward(&twice, &own(), Credential::Clients, Spoken::AsSent).is_empty(),
         "one of two is ours"
     );
 }
@@ -187,13 +199,13 @@ fn the_upstreams_own_caching_words_stand() {
 fn a_chat_is_told_to_be_json_whatever_the_client_called_it() {
     for sent in ["application/x-www-form-urlencoded", "text/plain"] {
         let client = headers(&[("content-type", sent)]);
-        let up = upward(&client, Credential::Clients(&[]), Spoken::Json);
+        let up = upward(&client, &[], Credential::Clients, Spoken::Json);
         assert_eq!(up.get(CONTENT_TYPE).unwrap(), "application/json", "{sent}");
     }
-    let none = upward(&HeaderMap::new(), Credential::Clients(&[]), Spoken::Json);
+    let none = upward(&HeaderMap::new(), &[], Credential::Clients, Spoken::Json);
     assert_eq!(none.get(CONTENT_TYPE).unwrap(), "application/json");
     let own = headers(&[("content-type", "application/json; charset=utf-8")]);
-    let up = upward(&own, Credential::Clients(&[]), Spoken::Json);
+    let up = upward(&own, &[], Credential::Clients, Spoken::Json);
     assert_eq!(
         up.get(CONTENT_TYPE),
         own.get(CONTENT_TYPE),

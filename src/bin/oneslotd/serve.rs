@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use oneslot::config::Flag;
 use oneslot::gateway::{self, Options, StartError};
@@ -10,6 +11,9 @@ use oneslot::state::{Lock, LockError, StateDir};
 
 use crate::args::{Place, Serve};
 use crate::{Failure, HELD, out};
+
+/// How long what is being written or read at the end may take.
+const LAST_WRITES: Duration = Duration::from_secs(1);
 
 /// Serves until a signal, then stops in order.
 pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
@@ -40,7 +44,10 @@ pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::of(&error))?;
-    runtime.block_on(until_stopped(options, &sources.file))
+    let served = runtime.block_on(until_stopped(options, &sources.file));
+    // Whoever still reads from a disk that does not answer keeps nobody from ending.
+    runtime.shutdown_timeout(LAST_WRITES);
+    served
 }
 
 async fn until_stopped(options: Options, file: &Path) -> Result<(), Failure> {

@@ -162,7 +162,7 @@ impl Setup {
         command
     }
 
-    fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.home.path().join("state")
     }
 }
