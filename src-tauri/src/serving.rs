@@ -30,6 +30,9 @@ pub use wishes::{Fault, Reason};
 /// How long the first attempt to serve may hold up the toolkit: the port is bound before it.
 const BEFORE_TOOLKIT: Duration = Duration::from_secs(2);
 
+/// How long what is being written or read at the end may take.
+const LAST_WRITES: Duration = Duration::from_secs(1);
+
 /// What is shown, at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Shown {
@@ -118,7 +121,11 @@ impl Serving {
         let kept = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("oneslot-gateway".to_owned())
-            .spawn(move || runtime.block_on(keeper::keep(kept)))?;
+            .spawn(move || {
+                runtime.block_on(keeper::keep(kept));
+                // Whoever still reads from a disk that does not answer keeps nobody from ending.
+                runtime.shutdown_timeout(LAST_WRITES);
+            })?;
         let serving = Self {
             shared,
             runtime: handle,
