@@ -20,7 +20,7 @@ use crate::refusal::{Clock, Outage, Refusal};
 use crate::relay::whole::{Held, hold};
 use crate::relay::{ResponseBody, full};
 use crate::upstream::send::{Outgoing, is_encoded};
-use crate::upstream::{Kind, error_of};
+use crate::upstream::{Kind, error_of, without_sent_key};
 
 use super::service::{Passed, upward_headers};
 use super::{Gateway, body, lock};
@@ -199,8 +199,12 @@ async fn relayed(
         Held::Flowing { .. } => return Err(too_long(parts.status)),
     };
     if !parts.status.is_success() {
-        return Err(unsupported(path, parts.status, link.upstream.known_kind())
-            .unwrap_or_else(|| Refusal::Upstream(error_of(parts.status, &parts.headers, &bytes))));
+        return Err(
+            unsupported(path, parts.status, link.upstream.known_kind()).unwrap_or_else(|| {
+                let error = error_of(parts.status, &parts.headers, &bytes);
+                Refusal::Upstream(without_sent_key(error, &outgoing.headers))
+            }),
+        );
     }
     let head = downward(parts.status, &parts.headers);
     if cacheable && method == Method::GET {

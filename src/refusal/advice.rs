@@ -246,10 +246,12 @@ impl Refusal {
                 }
             }
             Self::Upstream(error) => {
-                if error.excerpt.is_empty() {
-                    format!("The model server answered {} without a message", error.status.as_u16())
-                } else {
-                    format!("The model server answered {}: {}", error.status.as_u16(), error.excerpt)
+                let (status, excerpt) = (error.status.as_u16(), &error.excerpt);
+                match (excerpt.is_empty(), error.status.is_success()) {
+                    (true, false) => format!("The model server answered {status} without a message"),
+                    (true, true) => format!("The model server answered {status}, but with an error without a message"),
+                    (false, true) => format!("The model server answered {status}, but with no answer: {excerpt}"),
+                    (false, false) => format!("The model server answered {status}: {excerpt}"),
                 }
             }
             Self::Interrupted { how } => how.to_string(),

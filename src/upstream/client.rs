@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::base_url::{self, Root, Scheme};
+use super::send::is_framed_twice;
 use crate::refusal::Outage;
 
 /// No answer to a question of ours is longer: a list of thousands of models is about 1 MiB.
@@ -154,6 +155,9 @@ impl Client {
 
     async fn whole(&self, request: reqwest::RequestBuilder) -> Result<Reply, Outage> {
         let mut response = request.send().await.map_err(|error| self.outage(&error))?;
+        if is_framed_twice(response.headers()) {
+            return Err(Outage::Garbled);
+        }
         let mut body = BytesMut::new();
         while let Some(piece) = response
             .chunk()

@@ -19,6 +19,7 @@ mod busy;
 mod preload;
 mod unload;
 mod errors;
+mod mask;
 mod overflow;
 pub mod process;
 pub mod send;
@@ -45,6 +46,7 @@ pub use discover::{Found, PORTS, discover};
 pub use errors::{Fault5xx, error_of, fault_of};
 pub use kind::{Identified, Identity, Kind};
 pub use loaded::{LoadedModel, WindowReading, WindowSource, is_same_ollama_model};
+pub use mask::{without_key, without_sent_key};
 pub use overflow::{Overflow, overflow};
 pub use preload::{Preload, PreloadError};
 pub use probe::{Access, Probe};
@@ -313,14 +315,15 @@ impl Upstream {
         preload::preload(&self.client, request, budget).await
     }
 
-    /// Unloads `model`, or everything; gives the names of what went.
+    /// Unloads `model`, or everything; gives the names of what is seen to be gone.
     ///
     /// # Errors
     ///
-    /// The server cannot do it (and the error says what does), refused, or did not answer.
+    /// The server cannot do it (and the error says what does), refused, did not answer, or agreed
+    /// and has the model all the same.
     pub async fn unload(&self, model: Option<&str>) -> Result<Vec<String>, UnloadError> {
         let kind = self.kind().await.ok_or(UnloadError::List)?;
-        unload::unload(&self.client, kind, model, self.limits.unload).await
+        unload::unload(&self.client, kind, model, self.limits).await
     }
 
     /// The process behind the port, for a server on this machine.
