@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::Loaded;
 use super::fault::{Notice, words};
-use super::file::parse;
+use super::file::{bytes, parse};
 use super::load::sound;
 use crate::state::durable;
 
@@ -33,7 +33,7 @@ pub(super) fn aside(file: &Path, now: Timestamp) -> Notice {
 
 /// Copies a good file to `good`, unless the copy is already the same.
 pub(super) fn good(file: &Path, good: &Path) -> Option<Notice> {
-    let kept = match fs::read(file) {
+    let kept = match bytes(file) {
         // An empty file says nothing, and no file says nothing new: the copy stays.
         Ok(bytes) if bytes.is_empty() => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -77,7 +77,7 @@ fn is_sound(file: &Path, bytes: &[u8]) -> bool {
 }
 
 fn copy_aside(file: &Path, now: Timestamp) -> io::Result<PathBuf> {
-    let bytes = fs::read(file)?;
+    let bytes = bytes(file)?;
     let name = file
         .file_name()
         .ok_or(io::ErrorKind::InvalidInput)?
