@@ -11,5 +11,6 @@ pub mod caller;
 pub mod cors;
 pub mod gate;
 pub mod headers;
+pub mod hop;
 pub mod keys;
 pub mod route;

@@ -289,8 +289,7 @@ fn messages_must_be_an_array_of_objects() {
 #[test]
 fn a_limit_of_the_wrong_type_is_refused() {
     for value in [
-        "-2", "1.5", "256.05", "1e3", "\"256\"", "true", "[]", "{}", "-1.0",
-        "-0",
+        "-2", "1.5", "256.05", "1e3", "\"256\"", "true", "[]", "{}", "-1.0", "-0",
     ] {
         for name in ["max_tokens", "max_completion_tokens"] {
             let body = format!(r#"{{"messages":[],"{name}":{value}}}"#);

@@ -135,6 +135,9 @@ impl Dispatch {
         body: &[u8],
     ) -> Try {
         let kind = self.link.upstream.known_kind();
+        if crate::upstream::says_loop(status, headers) {
+            return Try::Refused(Refusal::Loop, Ending::Failed(Outage::Loop));
+        }
         if crate::upstream::says_loading(status, body) {
             return Try::StillLoading;
         }
@@ -187,6 +190,7 @@ pub(super) fn ending_without_answer(seen: Outage, told: Outage) -> Ending {
         | Outage::ProbeFailed
         | Outage::WrongBaseUrl
         | Outage::Garbled
+        | Outage::Loop
         | Outage::Silent
         | Outage::ServerError => Ending::Failed(told),
     }

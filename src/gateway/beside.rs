@@ -20,7 +20,7 @@ use crate::refusal::{Clock, Outage, Refusal};
 use crate::relay::whole::{Held, hold};
 use crate::relay::{ResponseBody, full};
 use crate::upstream::send::{Outgoing, is_encoded};
-use crate::upstream::{Kind, error_of, without_sent_key};
+use crate::upstream::{Kind, error_of, says_loop, without_sent_key};
 
 use super::service::{Passed, upward_headers};
 use super::{Gateway, body, lock};
@@ -159,7 +159,7 @@ async fn relayed(
             retry_in: gateway.cooldown_left(),
         });
     };
-    let headers = upward_headers(&passed)?;
+    let headers = upward_headers(gateway, &passed)?;
     let method = passed.parts.method.clone();
     let received = body::receive(gateway, passed.body, &passed.settings, turn).await?;
     let outgoing = Outgoing {
@@ -198,6 +198,9 @@ async fn relayed(
         }
         Held::Flowing { .. } => return Err(too_long(parts.status)),
     };
+    if says_loop(parts.status, &parts.headers) {
+        return Err(Refusal::Loop);
+    }
     if !parts.status.is_success() {
         return Err(
             unsupported(path, parts.status, link.upstream.known_kind()).unwrap_or_else(|| {

@@ -20,6 +20,7 @@ use crate::accept::limits::Limits;
 use crate::accept::{Accepted, Answered, Form, caught};
 use crate::admit::gate::{Gates, Visitor, body_type};
 use crate::admit::headers::{CORP, Credential, Spoken, upward};
+use crate::admit::hop::HOP;
 use crate::admit::keys::{self, Demand, Key};
 use crate::admit::route::{self, Admin, Needs, Route, Routed};
 use crate::admit::{caller, cors};
@@ -128,6 +129,11 @@ async fn respond(
         let refusal = Refusal::ForbiddenHost {
             host: "a peer from elsewhere".to_owned(),
         };
+        note(&gateway, id, &refusal);
+        return Err(refusal);
+    }
+    if let Err(refusal) = gateway.hop.first_time(&parts.headers) {
+        gateway.leads_back();
         note(&gateway, id, &refusal);
         return Err(refusal);
     }
@@ -266,7 +272,7 @@ async fn chat(
     passed: Passed,
     turn: &crate::accept::turn::Turn,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    let upward = upward_headers(&passed)?;
+    let upward = upward_headers(&gateway, &passed)?;
     let Passed {
         id,
         app,
@@ -302,7 +308,7 @@ async fn chat(
 }
 
 /// The headers that go to the upstream.
-pub(super) fn upward_headers(passed: &Passed) -> Result<HeaderMap, Refusal> {
+pub(super) fn upward_headers(gateway: &Gateway, passed: &Passed) -> Result<HeaderMap, Refusal> {
     let keys = own_keys(&passed.settings);
     let configured = match &passed.settings.upstream.api_key {
         Some(key) => Some(
@@ -321,7 +327,10 @@ pub(super) fn upward_headers(passed: &Passed) -> Result<HeaderMap, Refusal> {
             Spoken::AsSent
         }
     };
-    Ok(upward(&passed.parts.headers, credential, spoken))
+    let client = &passed.parts.headers;
+    let mut headers = upward(client, credential, spoken);
+    headers.insert(HOP, gateway.hop.onward(client));
+    Ok(headers)
 }
 
 /// Answers a page's preflight; nobody else has a use for `OPTIONS`.

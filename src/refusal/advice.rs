@@ -66,6 +66,7 @@ impl Refusal {
             Self::ContextOverflow { .. } | Self::BadRequest { .. } => StatusCode::BAD_REQUEST,
             Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::Upstream(error) => relayed_status(error.status),
+            Self::Loop => StatusCode::LOOP_DETECTED,
             Self::DialectUnsupported { .. } | Self::NotFound { .. } => StatusCode::NOT_FOUND,
             Self::RemoteModelBlocked { .. }
             | Self::ForbiddenHost { .. }
@@ -98,6 +99,7 @@ impl Refusal {
             Self::Upstream(_) => "LLM_UPSTREAM",
             Self::Interrupted { .. } => "LLM_INTERRUPTED",
             Self::RepeatedCrash => "LLM_REPEATED_CRASH",
+            Self::Loop => "LLM_LOOP",
             Self::DialectUnsupported { .. } => "DIALECT_UNSUPPORTED",
             Self::RemoteModelBlocked { .. } => "REMOTE_MODEL_BLOCKED",
             Self::BadRequest { .. } => "BAD_REQUEST",
@@ -123,7 +125,8 @@ impl Refusal {
             Self::Unavailable { .. }
             | Self::Loading { .. }
             | Self::Timeout { .. }
-            | Self::RepeatedCrash => Fault::Upstream,
+            | Self::RepeatedCrash
+            | Self::Loop => Fault::Upstream,
             Self::Interrupted { how } => match how {
                 Cut::Reset | Cut::ProcessGone { .. } | Cut::NoFinish => Fault::Upstream,
                 Cut::Cancelled | Cut::Unbegun | Cut::ShuttingDown => Fault::Capacity,
@@ -192,6 +195,7 @@ impl Refusal {
             | Self::Timeout { .. }
             | Self::Interrupted { .. }
             | Self::RepeatedCrash
+            | Self::Loop
             | Self::DialectUnsupported { .. }
             | Self::RemoteModelBlocked { .. }
             | Self::BadRequest { .. }
@@ -256,6 +260,7 @@ impl Refusal {
             }
             Self::Interrupted { how } => how.to_string(),
             Self::RepeatedCrash => "The model server died twice while working on exactly this request, so it is not sent a third time. Change the request, or restart OneSlot to try again".to_owned(),
+            Self::Loop => "This request has been here before: upstream.base_url of this OneSlot leads back to it. Point it at the model server".to_owned(),
             Self::DialectUnsupported { path, server, spoken_by } => format!(
                 "{server} does not answer {path}. Servers that do: {spoken_by}"
             ),
@@ -311,6 +316,9 @@ impl fmt::Display for Outage {
                 "Nothing answers /v1/models at upstream.base_url, so that address is wrong"
             }
             Self::Garbled => "What answers at upstream.base_url does not speak HTTP properly",
+            Self::Loop => {
+                "upstream.base_url leads back to OneSlot itself, so no model server is reached"
+            }
             Self::ProcessGone { death } => return death.fmt(f),
             Self::Silent => {
                 "The model server went silent during a request and is given time to recover"

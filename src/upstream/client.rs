@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::base_url::{self, Root, Scheme};
 use super::send::is_framed_twice;
+use crate::admit::hop::HOP;
 use crate::refusal::Outage;
 
 /// No answer to a question of ours is longer: a list of thousands of models is about 1 MiB.
@@ -35,6 +36,8 @@ pub(super) struct Client {
     root: Root,
     /// `Bearer …`, marked sensitive, so that no `Debug` prints it.
     authorization: Option<HeaderValue>,
+    /// Names the gateway that asks, so that it knows its own questions when they come back.
+    hop: Option<HeaderValue>,
 }
 
 /// A whole answer.
@@ -80,7 +83,16 @@ impl Client {
             connect,
             root,
             authorization,
+            hop: None,
         })
+    }
+
+    /// The same client, whose questions carry this mark.
+    pub(super) fn marked(self, hop: HeaderValue) -> Self {
+        Self {
+            hop: Some(hop),
+            ..self
+        }
     }
 
     /// Closes what is kept open, for the other end may be gone without a word.
@@ -105,6 +117,7 @@ impl Client {
             connect: self.connect,
             root,
             authorization: None,
+            hop: self.hop.clone(),
         }
     }
 
@@ -146,6 +159,9 @@ impl Client {
         request = request.header(HOST, self.root.authority());
         if let Some(value) = &self.authorization {
             request = request.header(AUTHORIZATION, value.clone());
+        }
+        if let Some(hop) = &self.hop {
+            request = request.header(HOP, hop.clone());
         }
         match timeout(limit, self.whole(request)).await {
             Ok(reply) => reply,

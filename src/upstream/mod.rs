@@ -39,6 +39,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::admit::hop::Hop;
+
 pub use base_url::{BaseUrlError, Root, Scheme};
 pub use busy::{Activity, SlotState};
 pub use client::OpenError;
@@ -74,6 +76,11 @@ pub fn tls_for(root: &Root) -> Result<Option<Arc<rustls::ClientConfig>>, OpenErr
 pub fn says_loading(status: http::StatusCode, body: &[u8]) -> bool {
     status == http::StatusCode::SERVICE_UNAVAILABLE
         && serde_json::from_slice(body).is_ok_and(|body| probe::says_loading(&body))
+}
+
+/// Whether an answer is another OneSlot's word that the request went in a circle.
+pub fn says_loop(status: http::StatusCode, headers: &http::HeaderMap) -> bool {
+    status == http::StatusCode::LOOP_DETECTED && headers.contains_key("x-oneslot-code")
 }
 
 /// How long the questions beside the slot may take.
@@ -149,6 +156,13 @@ impl Upstream {
         let mut upstream = Self::new(found.root, key, limits)?;
         upstream.identity = RwLock::new(Some(found.identity));
         Ok(upstream)
+    }
+
+    /// The same, with a mark on every question by which the gateway knows it again.
+    #[must_use]
+    pub fn marked(mut self, hop: &Hop) -> Self {
+        self.client = self.client.marked(hop.own());
+        self
     }
 
     /// Where the server is.
