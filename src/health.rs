@@ -144,6 +144,7 @@ impl Health {
             | Outage::ProbeFailed
             | Outage::WrongBaseUrl
             | Outage::Garbled
+            | Outage::Loop
             | Outage::ProcessGone { .. }
             | Outage::Silent
             | Outage::ServerError => cooldown(self.consecutive_failures, pressure, backoff),

@@ -2,7 +2,8 @@
 //!
 //! When every place is taken, whoever has been connected longest without asking anything gives
 //! way, so that idle connections, however many, keep nobody out. Where nobody is idle it is the
-//! one whose body comes slowest. Whoever waits for an answer never gives way. Not here: the clocks that end silent connections anyway ([`super::guarded`]).
+//! one whose body comes slowest. Whoever waits for an answer never gives way. Not here: the clocks
+//! that end silent connections anyway ([`super::guarded`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +20,8 @@ use crate::refusal::{Part, Refusal};
 const GRACE: Duration = Duration::from_millis(100);
 /// How long a body may take before it can be asked to: its speed is known by then.
 const BODY_GRACE: Duration = Duration::from_secs(1);
+/// How long whoever was asked may take to go before the next one is.
+const GOING: Duration = Duration::from_secs(2);
 /// How often somebody at the door looks for a place that nobody uses.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -43,6 +46,8 @@ pub struct Seat {
 struct Seats {
     next: u64,
     taken: HashMap<u64, Sitter>,
+    /// Whose body was asked to give way last, and when.
+    asked: Option<(u64, Instant)>,
 }
 
 #[derive(Debug)]
@@ -63,7 +68,8 @@ impl Crowd {
     }
 
     /// Waits for a place for a connection with this turn. While there is none, those who have
-    /// been silent longest, then those who send slowest, are asked to leave. `None` never comes while the crowd lives.
+    /// been silent longest, then those who send slowest, are asked to leave. `None` never comes
+    /// while the crowd lives.
     ///
     /// # Cancel safety
     /// Dropping it takes no place.
@@ -134,18 +140,27 @@ impl Seats {
 
     /// Asks the one whose body comes slowest, once it had time to show its speed. Until then it
     /// shields the faster ones: else whoever comes anew would push them out.
-    fn ask_the_slowest(&self, now: Instant, size: usize) {
-        let bodies = self.taken.values().filter_map(|sitter| {
+    fn ask_the_slowest(&mut self, now: Instant, size: usize) {
+        // One at a time: on a busy machine who was asked takes a while to go, and who comes next
+        // slowest may be fast.
+        if let Some((number, at)) = self.asked
+            && self.taken.contains_key(&number)
+            && now.saturating_duration_since(at) < GOING
+        {
+            return;
+        }
+        let bodies = self.taken.iter().filter_map(|(number, sitter)| {
             let sending = sitter.turn.sending()?;
             let took = now.saturating_duration_since(sending.since);
             let counted = took.max(BODY_GRACE).as_millis();
             let by_the_hour = u128::from(sending.bytes) * 3_600_000 / counted;
-            Some((by_the_hour, sending.since, took, &sitter.turn))
+            Some((by_the_hour, sending.since, took, *number, &sitter.turn))
         });
         let slowest = bodies.min_by_key(|(pace, since, ..)| (*pace, *since));
-        if let Some((_, _, took, turn)) = slowest
+        if let Some((_, _, took, number, turn)) = slowest
             && took >= BODY_GRACE
         {
+            self.asked = Some((number, now));
             turn.want_back(Refusal::TooLarge {
                 part: Part::Connections,
                 limit: size as u64,

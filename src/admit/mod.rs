@@ -12,5 +12,6 @@ pub mod cors;
 mod disguise;
 pub mod gate;
 pub mod headers;
+pub mod hop;
 pub mod keys;
 pub mod route;

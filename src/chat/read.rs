@@ -278,18 +278,10 @@ fn limit(
     let value = match kind {
         Kind::Null => Some(Asked::Null),
         Kind::Number if spelled == b"-1" => Some(Asked::Endless),
-        Kind::Number if spelled.iter().all(u8::is_ascii_digit) => {
-            let digits = std::str::from_utf8(spelled).unwrap_or_default();
-            // More digits than a u64 holds ask for more than any window has.
-            Some(Asked::Tokens(digits.parse().unwrap_or(u64::MAX)))
+        Kind::Number => whole(spelled).map(Asked::Tokens),
+        Kind::Object | Kind::Array | Kind::String | Kind::True | Kind::False | Kind::Nothing => {
+            None
         }
-        Kind::Object
-        | Kind::Array
-        | Kind::String
-        | Kind::Number
-        | Kind::True
-        | Kind::False
-        | Kind::Nothing => None,
     };
     match value {
         Some(value) => Ok(Some(Limit { span, value })),
@@ -298,6 +290,20 @@ fn limit(
             Some(name),
         )),
     }
+}
+
+/// A whole number: digits, or digits and a fraction of nothing but zeros, as languages spell it
+/// whose numbers are all fractions.
+fn whole(spelled: &[u8]) -> Option<u64> {
+    let mut parts = spelled.splitn(2, |byte| *byte == b'.');
+    let digits = parts.next()?;
+    let is_whole = digits.iter().all(u8::is_ascii_digit)
+        && parts.next().is_none_or(|fraction| {
+            !fraction.is_empty() && fraction.iter().all(|byte| *byte == b'0')
+        });
+    let digits = std::str::from_utf8(digits).ok().filter(|_| is_whole)?;
+    // More digits than a u64 holds ask for more than any window has.
+    Some(digits.parse().unwrap_or(u64::MAX))
 }
 
 fn bad(message: String, param: Option<&'static str>) -> Malformed {

@@ -289,7 +289,7 @@ fn messages_must_be_an_array_of_objects() {
 #[test]
 fn a_limit_of_the_wrong_type_is_refused() {
     for value in [
-        "-2", "1.5", "256.0", "1e3", "\"256\"", "true", "[]", "{}", "-1.0", "-0",
+        "-2", "1.5", "256.05", "1e3", "\"256\"", "true", "[]", "{}", "-1.0", "-0",
     ] {
         for name in ["max_tokens", "max_completion_tokens"] {
             let body = format!(r#"{{"messages":[],"{name}":{value}}}"#);
@@ -324,6 +324,8 @@ fn limits_are_read_as_the_client_means_them() {
         (r#","max_tokens":-1"#, None),
         (r#","max_tokens":0"#, Some(0)),
         (r#","max_tokens":256"#, Some(256)),
+        (r#","max_tokens":16.0"#, Some(16)),
+        (r#","max_tokens":16.000"#, Some(16)),
         (r#","max_completion_tokens":300"#, Some(300)),
         (
             r#","max_tokens":256,"max_completion_tokens":300"#,

@@ -139,6 +139,7 @@ impl Sources {
 }
 
 const KEYS: &str = "access.keys";
+const REQUIRE_KEY: &str = "access.require_key";
 
 /// Puts `value` where `member` stands, keeping the comments around it.
 fn put(document: &mut DocumentMut, member: &Member, value: Option<&Value>) {
@@ -150,6 +151,20 @@ fn put(document: &mut DocumentMut, member: &Member, value: Option<&Value>) {
     if value.is_none() && !root.contains_key(section) {
         return;
     }
+    // Unsaid, the file would be taken for half written: what took the key away has to be said.
+    let not_required = Value::Bool(false);
+    let is_there = |table: &dyn TableLike| table.contains_key(name);
+    let value = match value {
+        None if member.path == REQUIRE_KEY
+            && root
+                .get(section)
+                .and_then(Item::as_table_like)
+                .is_some_and(is_there) =>
+        {
+            Some(&not_required)
+        }
+        value => value,
+    };
     let item = root
         .entry(section)
         .or_insert_with(|| Item::Table(Table::new()));

@@ -64,6 +64,15 @@ pub enum Fault {
         /// The file.
         file: PathBuf,
     },
+    /// The file no longer says whether a key is required, although one was.
+    #[error(
+        "{}: it no longer says access.require_key, although a key was required: the settings in use stay, in case it is still being written. To serve without a key, write access.require_key = false",
+        file.display()
+    )]
+    KeyUnsaid {
+        /// The file.
+        file: PathBuf,
+    },
     /// The file is gone, although one with settings was there before.
     #[error("{}: the file is gone; the settings in use stay until the next start", file.display())]
     Gone {
@@ -134,6 +143,11 @@ pub enum Notice {
         /// What is wrong with the file.
         faults: Vec<Fault>,
     },
+    /// No request is served in place of a file with faults that may ask for a key.
+    Locked {
+        /// What is wrong with the file.
+        faults: Vec<Fault>,
+    },
     /// The file was readable by others and is not any more.
     Tightened {
         /// The file.
@@ -163,7 +177,7 @@ impl Notice {
     /// Whether the settings in use are not those the file asks for.
     pub fn is_fallback(&self) -> bool {
         match self {
-            Self::LastGoodServes { .. } | Self::DefaultsServe { .. } => true,
+            Self::LastGoodServes { .. } | Self::DefaultsServe { .. } | Self::Locked { .. } => true,
             Self::Unknown { .. }
             | Self::KeptAside { .. }
             | Self::NotKeptAside { .. }
@@ -210,6 +224,12 @@ impl fmt::Display for Notice {
             }
             Self::DefaultsServe { faults } => {
                 f.write_str("the default settings serve, because: ")?;
+                listed(f, faults)
+            }
+            Self::Locked { faults } => {
+                f.write_str(
+                    "every request is refused until the settings are mended, since they may ask for a key and cannot be used: ",
+                )?;
                 listed(f, faults)
             }
             Self::Tightened { file, had } => {

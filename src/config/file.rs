@@ -43,6 +43,11 @@ pub(super) enum Content {
     Unreadable(Fault),
 }
 
+/// All of a file.
+pub(super) fn bytes(file: &Path) -> io::Result<Vec<u8>> {
+    regular::read(file, regular::SETTINGS)
+}
+
 pub(super) fn read(file: &Path) -> Content {
     let fault = |reason| {
         Content::Unreadable(Fault::Unreadable {
@@ -50,7 +55,7 @@ pub(super) fn read(file: &Path) -> Content {
             reason,
         })
     };
-    let bytes = match regular::read(file, regular::SETTINGS) {
+    let bytes = match bytes(file) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Content::Missing,
         Err(error) => return fault(words(&error)),
@@ -66,6 +71,22 @@ pub(super) fn read(file: &Path) -> Content {
         Ok(text) => Content::Text(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()),
         Err(_) => fault("it is not UTF-8 text".to_owned()),
     }
+}
+
+/// Whether a file that cannot be used may ask for a key: it speaks of one outside of comments, or
+/// this user may not read what it says.
+pub(super) fn may_ask_for_key(file: &Path) -> bool {
+    let bytes = match bytes(file) {
+        Ok(bytes) => bytes,
+        Err(error) => return error.kind() == io::ErrorKind::PermissionDenied,
+    };
+    // Text of two bytes a letter, as some editors on Windows save it, is still legible so.
+    let letters: Vec<u8> = bytes.into_iter().filter(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&letters)
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| !line.starts_with('#'))
+        .any(|line| line.contains("require_key") || line.contains("keys"))
 }
 
 pub(super) fn parse(file: &Path, text: &str) -> Parsed {

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 
 use super::Loaded;
 use super::fault::{Notice, words};
-use super::file::parse;
+use super::file::{bytes, parse};
 use super::load::sound;
-use crate::state::{durable, regular};
+use crate::state::durable;
 
 /// Copies a file that cannot be used to `config.toml.corrupt-<time>` beside it.
 pub(super) fn aside(file: &Path, now: Timestamp) -> Notice {
@@ -29,11 +29,11 @@ pub(super) fn aside(file: &Path, now: Timestamp) -> Notice {
 
 /// Copies a good file to `good`, unless the copy is already the same.
 pub(super) fn good(file: &Path, good: &Path) -> Option<Notice> {
-    let kept = match read(file) {
+    let kept = match bytes(file) {
         // An empty file says nothing, and no file says nothing new: the copy stays.
         Ok(bytes) if bytes.is_empty() => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Ok(bytes) if read(good).is_ok_and(|old| old == bytes) => Ok(()),
+        Ok(now) if bytes(good).is_ok_and(|old| old == now) => Ok(()),
         // It may have changed since it was judged; then it is judged again before it is kept.
         Ok(bytes) if !is_sound(file, &bytes) => Ok(()),
         Ok(bytes) => durable::write(good, &bytes),
@@ -66,10 +66,6 @@ pub(super) fn secure(file: &Path, loaded: &Loaded) -> Option<Notice> {
             reason: words(&error),
         }),
     }
-}
-
-fn read(file: &Path) -> io::Result<Vec<u8>> {
-    regular::read(file, regular::SETTINGS)
 }
 
 fn is_sound(file: &Path, bytes: &[u8]) -> bool {

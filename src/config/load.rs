@@ -90,7 +90,8 @@ impl Sources {
     }
 
     /// Loads for use: a file with faults gives way to its last good copy, else to the defaults,
-    /// and the notices say so. Nothing is written.
+    /// and the notices say so. The defaults ask for no key, so where the file may have asked for
+    /// one they serve nobody until it is mended. Nothing is written.
     ///
     /// # Errors
     ///
@@ -112,7 +113,13 @@ impl Sources {
             }
             None => {
                 let mut loaded = self.resolve(Parsed::default())?;
-                loaded.notices.push(Notice::DefaultsServe { faults });
+                // A variable or a flag wins over the file in this as well.
+                if file::may_ask_for_key(&self.file) && !loaded.says("access.require_key") {
+                    loaded.settings.access.require_key = true;
+                    loaded.notices.push(Notice::Locked { faults });
+                } else {
+                    loaded.notices.push(Notice::DefaultsServe { faults });
+                }
                 Ok(loaded)
             }
         }
@@ -241,10 +248,26 @@ impl Loaded {
             });
         }
         let mut loaded = sources.load_exactly()?;
+        let required = self.settings.access.require_key && self.says("access.require_key");
+        if required && !loaded.says("access.require_key") {
+            return Err(LoadError {
+                faults: vec![Fault::KeyUnsaid {
+                    file: sources.file.clone(),
+                }],
+            });
+        }
         if let Some(good) = &sources.good {
             loaded.notices.extend(keep::good(&sources.file, good));
         }
         Ok(loaded)
+    }
+
+    /// Whether somebody set the member at `path`.
+    fn says(&self, path: &str) -> bool {
+        match self.origin(path) {
+            Origin::Given(_) => true,
+            Origin::Default | Origin::Preset => false,
+        }
     }
 
     /// Where the member at `path` came from.

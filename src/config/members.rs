@@ -164,9 +164,9 @@ pub static MEMBERS: &[Member] = members! {
     "pressure.rise_readings", Kind::Whole(1, 100), Readings, pressure.rise_readings,
         "Agreeing readings it takes to rise a level. A single odd reading changes nothing.";
     "pressure.fall_quiet_s", Kind::Whole(0, 3600), Seconds, pressure.fall_quiet,
-        "Quiet time it takes to fall a level, so that the plan does not flutter.";
+        "Quiet time it takes to fall a level, so that the plan does not flutter. 0 falls with the next reading that is better.";
     "pressure.critical_holds_s", Kind::Whole(0, DAY_S), Seconds, pressure.critical_holds,
-        "Critical that has not grown worse for this long counts as high: a machine that is always full still serves, shortly.";
+        "Critical that has not grown worse for this long counts as high: a machine that is always full still serves, shortly. 0 never holds back, and critical only shortens.";
 
     "power.slow_on_battery", Kind::Bool, None, power.slow_on_battery,
         "Whether memory is read, and an idle server probed, three times as seldom on battery. Off, since both cost next to nothing and shortness is seen later.";

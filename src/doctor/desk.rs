@@ -17,7 +17,9 @@ pub(super) fn settings(patient: &Patient<'_>, chart: &mut Chart<'_>) {
     chart.good(format!("settings: {}{there}", file.display()));
     for notice in &patient.loaded.notices {
         match notice {
-            Notice::LastGoodServes { .. } | Notice::DefaultsServe { .. } => {
+            Notice::LastGoodServes { .. }
+            | Notice::DefaultsServe { .. }
+            | Notice::Locked { .. } => {
                 chart.fix(
                     notice.to_string(),
                     "mend the file; `oneslotd config --check` looks again",

@@ -125,7 +125,7 @@ impl Account {
 
     /// The answer carried the upstream's own error in its stream.
     pub fn failed_inside(&mut self, error: &ObservedError, observed: &Observed) {
-        let refusal = Refusal::Upstream(error.to_upstream_error());
+        let refusal = Refusal::Upstream(error.to_upstream_error(http::StatusCode::OK));
         let ending = match refusal.fault() {
             Fault::Client => Ending::Answered,
             Fault::Upstream | Fault::Capacity | Fault::Gateway => {

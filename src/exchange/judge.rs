@@ -9,12 +9,12 @@ use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
 
 use crate::desk::Ending;
-use crate::refusal::{Outage, Refusal};
-use crate::relay::observe::{StreamEnd, StreamObserver, WholeEnd, observe_whole};
+use crate::refusal::{Outage, Refusal, UpstreamError};
+use crate::relay::observe::{Garbled, StreamEnd, StreamObserver, WholeEnd, observe_whole};
 use crate::relay::stream::{Parts, StreamRelay};
 use crate::relay::whole::{Held, WholeBody};
 use crate::upstream::send::Connection;
-use crate::upstream::{Overflow, error_of, overflow};
+use crate::upstream::{Overflow, error_of, overflow, without_sent_key};
 
 use super::account::ending_of;
 use super::dispatch::{Dispatch, Try};
@@ -98,17 +98,17 @@ impl Dispatch {
                         match said {
                             Some(said) => Try::TooLong(said),
                             None => {
-                                let upstream = error.to_upstream_error();
+                                let upstream = error.to_upstream_error(status);
                                 let kind = self.link.upstream.known_kind();
                                 let ending = ending_of(kind, upstream.status, &bytes);
-                                Try::Refused(Refusal::Upstream(upstream), ending)
+                                Try::Refused(self.relayed(upstream), ending)
                             }
                         }
                     }
-                    WholeEnd::Garbled(_) => {
-                        let error = error_of(status, &head, &bytes);
+                    WholeEnd::Garbled(how) => {
+                        let error = no_answer(status, how, error_of(status, &head, &bytes));
                         let ending = Ending::Failed(Outage::Garbled);
-                        Try::Refused(Refusal::Upstream(error), ending)
+                        Try::Refused(self.relayed(error), ending)
                     }
                 }
             }
@@ -135,6 +135,9 @@ impl Dispatch {
         body: &[u8],
     ) -> Try {
         let kind = self.link.upstream.known_kind();
+        if crate::upstream::says_loop(status, headers) {
+            return Try::Refused(Refusal::Loop, Ending::Failed(Outage::Loop));
+        }
         if crate::upstream::says_loading(status, body) {
             return Try::StillLoading;
         }
@@ -142,7 +145,12 @@ impl Dispatch {
             return Try::TooLong(said);
         }
         let ending = ending_of(kind, status, body);
-        Try::Refused(Refusal::Upstream(error_of(status, headers, body)), ending)
+        Try::Refused(self.relayed(error_of(status, headers, body)), ending)
+    }
+
+    /// The upstream's own error, without the credential it was sent.
+    fn relayed(&self, error: UpstreamError) -> Refusal {
+        Refusal::Upstream(without_sent_key(error, &self.call.upward))
     }
 
     /// The connection was not made, or ended before the answer it owed.
@@ -151,6 +159,21 @@ impl Dispatch {
         let retry_in = self.next_cooldown();
         let refusal = Refusal::Unavailable { outage, retry_in };
         Try::Refused(refusal, ending_without_answer(seen, outage))
+    }
+}
+
+/// A success status with something that is no answer: what the server really said.
+fn no_answer(status: StatusCode, how: Garbled, said: UpstreamError) -> UpstreamError {
+    let excerpt = match how {
+        Garbled::Empty => "an empty body".to_owned(),
+        Garbled::Html => said.excerpt,
+        Garbled::NotJson => format!("not JSON: {}", said.excerpt),
+        Garbled::NoAnswer => "JSON without `choices`".to_owned(),
+    };
+    UpstreamError {
+        status,
+        excerpt,
+        ..said
     }
 }
 
@@ -167,6 +190,7 @@ pub(super) fn ending_without_answer(seen: Outage, told: Outage) -> Ending {
         | Outage::ProbeFailed
         | Outage::WrongBaseUrl
         | Outage::Garbled
+        | Outage::Loop
         | Outage::Silent
         | Outage::ServerError => Ending::Failed(told),
     }

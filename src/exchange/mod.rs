@@ -269,7 +269,7 @@ fn unasked_whole() -> UpstreamError {
         kind: None,
         code: None,
         param: None,
-        excerpt: "it answered in one piece where a stream was asked for".to_owned(),
+        excerpt: "all of it in one piece where a stream was asked for".to_owned(),
         length: 0,
         retry_after: None,
     }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::desk::Ending;
 use crate::record::meter::Phase;
 use crate::refusal::{Cut, Outage, Refusal};
-use crate::upstream::{Preload, PreloadError};
+use crate::upstream::{Preload, PreloadError, without_key};
 
 use super::dispatch::Dispatch;
 use super::judge::ending_without_answer;
@@ -72,7 +72,9 @@ impl Dispatch {
                 } else {
                     Ending::Answered
                 };
-                (Refusal::Upstream(*error), ending)
+                let key = self.settings.upstream.api_key.as_ref();
+                let error = without_key(*error, key.map(|key| key.expose()));
+                (Refusal::Upstream(error), ending)
             }
         };
         self.account.refuse(&refusal, ending);

@@ -20,9 +20,10 @@ use crate::refusal::{Clock, Outage, Refusal};
 use crate::relay::whole::{Held, hold};
 use crate::relay::{ResponseBody, full};
 use crate::upstream::send::{Outgoing, is_encoded};
-use crate::upstream::{Kind, error_of};
+use crate::upstream::{Kind, error_of, says_loop, without_sent_key};
 
-use super::service::{Passed, upward_headers};
+use super::onward::upward_headers;
+use super::service::Passed;
 use super::{Gateway, body, lock};
 
 /// A read that takes longer is answered from a copy, if there is one.
@@ -198,9 +199,16 @@ async fn relayed(
         }
         Held::Flowing { .. } => return Err(too_long(parts.status)),
     };
+    if says_loop(parts.status, &parts.headers) {
+        return Err(Refusal::Loop);
+    }
     if !parts.status.is_success() {
-        return Err(unsupported(path, parts.status, link.upstream.known_kind())
-            .unwrap_or_else(|| Refusal::Upstream(error_of(parts.status, &parts.headers, &bytes))));
+        return Err(
+            unsupported(path, parts.status, link.upstream.known_kind()).unwrap_or_else(|| {
+                let error = error_of(parts.status, &parts.headers, &bytes);
+                Refusal::Upstream(without_sent_key(error, &outgoing.headers))
+            }),
+        );
     }
     let head = downward(parts.status, &parts.headers);
     if cacheable && method == Method::GET {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::admit::hop::Hop;
 use crate::config::Settings;
 use crate::upstream::send::Sender;
 use crate::upstream::{
@@ -56,20 +57,30 @@ impl Link {
     ///
     /// # Errors
     /// The key cannot be a header, or TLS cannot be set up.
-    pub fn to(root: Root, settings: &Settings, generation: u64) -> Result<Self, LinkError> {
+    pub fn to(
+        root: Root,
+        settings: &Settings,
+        generation: u64,
+        hop: &Hop,
+    ) -> Result<Self, LinkError> {
         let key = settings.upstream.api_key.as_ref().map(|key| key.expose());
         let upstream = Upstream::new(root, key, limits(settings)).map_err(LinkError::Open)?;
-        Self::with(upstream, settings, generation)
+        Self::with(upstream.marked(hop), settings, generation)
     }
 
     /// A link to a server that was found and has proved what it is.
     ///
     /// # Errors
     /// As for [`Self::to`].
-    pub fn found(found: Found, settings: &Settings, generation: u64) -> Result<Self, LinkError> {
+    pub fn found(
+        found: Found,
+        settings: &Settings,
+        generation: u64,
+        hop: &Hop,
+    ) -> Result<Self, LinkError> {
         let key = settings.upstream.api_key.as_ref().map(|key| key.expose());
         let upstream = Upstream::found(found, key, limits(settings)).map_err(LinkError::Open)?;
-        Self::with(upstream, settings, generation)
+        Self::with(upstream.marked(hop), settings, generation)
     }
 
     fn with(upstream: Upstream, settings: &Settings, generation: u64) -> Result<Self, LinkError> {

@@ -9,6 +9,7 @@ mod body;
 mod control;
 mod doors;
 pub mod link;
+mod onward;
 mod process;
 mod readings;
 mod refused;
@@ -28,6 +29,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use crate::accept::room::Room;
+use crate::admit::hop::Hop;
 use crate::config::{BaseUrl, Loaded, Settings};
 use crate::desk::{Event, Owner, Rules, Watched};
 use crate::health::{Backoff, State, Stretch};
@@ -72,6 +74,8 @@ pub struct Gateway {
     notices: Mutex<Vec<Notice>>,
     doors: Doors,
     lock: Mutex<Option<Lock>>,
+    /// The mark on what goes to the upstream.
+    hop: Hop,
     /// Where the built-in demo is, when it is served: no configuration moves away from it.
     demo_root: Option<BaseUrl>,
     log: Option<Log>,
@@ -148,6 +152,14 @@ impl Gateway {
         self.notice(
             "silent_truncation",
             "The model server read far fewer tokens than it was sent: it cut a chat silently. Set window.context to the window it really has",
+        );
+    }
+
+    /// A request of this gateway's own came back to it.
+    pub(crate) fn leads_back(&self) {
+        self.notice(
+            "loop",
+            "upstream.base_url leads back to this gateway, perhaps through another OneSlot: point it at the model server",
         );
     }
 
@@ -262,7 +274,7 @@ impl Gateway {
             .unwrap_or(&settings.upstream.base_url);
         let link = match base_url {
             BaseUrl::Auto => None,
-            BaseUrl::At(root) => Some(Link::to(root.clone(), settings, generation)?),
+            BaseUrl::At(root) => Some(Link::to(root.clone(), settings, generation, &self.hop)?),
         };
         // Only now: a search under way is overtaken by a new link, not by a failed one.
         self.generation.store(generation, Ordering::Relaxed);
@@ -307,7 +319,8 @@ impl Gateway {
             );
         }
         let first = found.into_iter().next()?;
-        Link::found(first, &settings, self.generation.load(Ordering::Relaxed))
+        let generation = self.generation.load(Ordering::Relaxed);
+        Link::found(first, &settings, generation, &self.hop)
             .inspect_err(|error| {
                 tracing::error!(%error, "cannot use the model server that was found");
             })

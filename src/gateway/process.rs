@@ -187,6 +187,7 @@ impl Gateway {
             | Outage::ProbeFailed
             | Outage::WrongBaseUrl
             | Outage::Garbled
+            | Outage::Loop
             | Outage::ProcessGone { .. }
             | Outage::Silent
             | Outage::ServerError => outage,

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use crate::config::{Settings, Watch};
+use crate::config::{BaseUrl, Fault, Settings, Watch};
 use crate::desk::Event;
 
 use super::{Gateway, rules};
@@ -49,14 +49,37 @@ async fn reload(gateway: &Arc<Gateway>) {
         }
     };
     gateway.notice_over("configuration_invalid");
+    gateway.notice_over("configuration_locked");
     if after.settings == before.settings {
         return;
     }
     let mut after = after;
+    if after.settings.listen == before.settings.listen && leads_home(gateway, &after.settings).await
+    {
+        let error = own_address(&after.settings);
+        tracing::warn!(%error, "the configuration is invalid; nothing was changed");
+        gateway.notice(
+            "configuration_invalid",
+            &format!("The configuration is invalid, so nothing was changed. {error}"),
+        );
+        return;
+    }
     if after.settings.listen != before.settings.listen && !relisten(gateway, &after.settings).await
     {
         // What is not served on is not in force; the next change tries again.
         after.settings.listen.clone_from(&before.settings.listen);
+    }
+    // Only now is it known which addresses they are, for port 0 picks one.
+    if leads_home(gateway, &after.settings).await {
+        let error = own_address(&after.settings);
+        tracing::warn!(%error, "the upstream was not changed");
+        gateway.notice(
+            "own_address",
+            &format!("The upstream was not changed. {error}"),
+        );
+        after.settings.upstream = before.settings.upstream.clone();
+    } else {
+        gateway.notice_over("own_address");
     }
     let settings = Arc::new(after.settings.clone());
     let (now, was) = (&settings.upstream, &before.settings.upstream);
@@ -87,6 +110,7 @@ async fn reload(gateway: &Arc<Gateway>) {
     if moved {
         match gateway.relink(&settings) {
             Ok(()) => {
+                gateway.notice_over("loop");
                 gateway.note_process(None);
                 gateway.owner.feed(Event::UpstreamChanged);
             }
@@ -95,6 +119,22 @@ async fn reload(gateway: &Arc<Gateway>) {
     }
     gateway.see_power();
     tracing::info!("the configuration was reloaded");
+}
+
+/// Whether the configured upstream is one of the addresses served on.
+async fn leads_home(gateway: &Gateway, settings: &Settings) -> bool {
+    match &settings.upstream.base_url {
+        BaseUrl::At(root) => root.leads_to(&gateway.addresses()).await,
+        BaseUrl::Auto => false,
+    }
+}
+
+fn own_address(settings: &Settings) -> Fault {
+    let base_url = match &settings.upstream.base_url {
+        BaseUrl::At(root) => root.to_string(),
+        BaseUrl::Auto => String::new(),
+    };
+    Fault::OwnAddress { base_url }
 }
 
 /// Whether the wanted addresses are served on now.

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::accept::limits::Limits;
 use crate::accept::{Accepted, Answered, Form, caught};
 use crate::admit::gate::{Gates, Visitor, body_type};
-use crate::admit::headers::{CORP, Credential, Spoken, upward};
+use crate::admit::headers::CORP;
 use crate::admit::keys::{self, Demand, Key};
 use crate::admit::route::{self, Admin, Needs, Route, Routed};
 use crate::admit::{caller, cors};
@@ -33,6 +33,7 @@ use crate::record::{self, Lane, Open};
 use crate::refusal::{Dialect, Part, Refusal, Wanted};
 use crate::relay::{ResponseBody, full};
 
+use super::onward::upward_headers;
 use super::{Gateway, body};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-oneslot-request-id");
@@ -132,6 +133,11 @@ async fn respond(
         let refusal = Refusal::ForbiddenHost {
             host: "a peer from elsewhere".to_owned(),
         };
+        note(&gateway, id, &refusal);
+        return Err(refusal);
+    }
+    if let Err(refusal) = gateway.hop.first_time(&parts.headers) {
+        gateway.leads_back();
         note(&gateway, id, &refusal);
         return Err(refusal);
     }
@@ -250,7 +256,7 @@ fn authorize(
     keys::authorize(&parts.headers, keys, demand).map(|name| name.map(str::to_owned))
 }
 
-fn own_keys(settings: &Settings) -> Vec<Key> {
+pub(super) fn own_keys(settings: &Settings) -> Vec<Key> {
     settings
         .access
         .keys
@@ -307,34 +313,6 @@ async fn chat(
         }
     };
     exchange::chat(call, open, received.bytes, received.share).await
-}
-
-/// The headers that go to the upstream.
-pub(super) fn upward_headers(gateway: &Gateway, passed: &Passed) -> Result<HeaderMap, Refusal> {
-    let mut secrets = own_keys(&passed.settings);
-    // The token of this run is no less a secret for having come in the wrong header.
-    secrets.push(Key {
-        name: "control".to_owned(),
-        sha256: gateway.token.sha256(),
-    });
-    let configured = match &passed.settings.upstream.api_key {
-        Some(key) => Some(
-            HeaderValue::try_from(format!("Bearer {}", key.expose()))
-                .map_err(|_| Refusal::Internal)?,
-        ),
-        None => None,
-    };
-    let credential = match &configured {
-        Some(value) => Credential::Configured(value),
-        None => Credential::Clients,
-    };
-    let spoken = match passed.routed.route {
-        Route::Chat => Spoken::Json,
-        Route::Root | Route::Beside { .. } | Route::Own(_) | Route::Options { .. } => {
-            Spoken::AsSent
-        }
-    };
-    Ok(upward(&passed.parts.headers, &secrets, credential, spoken))
 }
 
 /// Answers a page's preflight; nobody else has a use for `OPTIONS`.

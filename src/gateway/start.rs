@@ -17,8 +17,9 @@ use tokio::time::{Instant, timeout};
 
 use crate::accept::caught;
 use crate::accept::room::Room;
+use crate::admit::hop::Hop;
 use crate::clock::Clock;
-use crate::config::{BaseUrl, Loaded, Settings};
+use crate::config::{BaseUrl, Loaded, Notice, Settings};
 use crate::demo::Demo;
 use crate::desk::{Event, Owner};
 use crate::record::Recorder;
@@ -182,6 +183,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         state,
         writing: Mutex::default(),
         large: Semaphore::new(1),
+        hop: Hop::new(std::process::id(), random()),
         next_id: AtomicU64::new(first_id()),
         watchers: AtomicUsize::new(0),
         streams: Arc::new(Semaphore::new(control::STREAMS)),
@@ -189,9 +191,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     for (code, text) in notices {
         gateway.notice(code, &text);
     }
-    for notice in &gateway.loaded().notices {
-        gateway.notice("configuration", &notice.to_string());
-    }
+    tell_of_settings(&gateway);
     gateway.relink(&settings).map_err(StartError::Link)?;
     for bound in listeners {
         gateway.doors.open(&gateway, bound);
@@ -271,6 +271,22 @@ where
     });
 }
 
+/// What a person should know of the settings. A lock is told apart, for it ends when they are
+/// mended.
+fn tell_of_settings(gateway: &Gateway) {
+    let loaded = gateway.loaded();
+    let (locks, others): (Vec<&Notice>, Vec<&Notice>) = loaded
+        .notices
+        .iter()
+        .partition(|notice| matches!(notice, Notice::Locked { .. }));
+    for (code, notices) in [("configuration", others), ("configuration_locked", locks)] {
+        if !notices.is_empty() {
+            let texts: Vec<String> = notices.into_iter().map(Notice::to_string).collect();
+            gateway.notice(code, &texts.join(". "));
+        }
+    }
+}
+
 fn demo_root(settings: &Settings) -> Option<BaseUrl> {
     Some(settings.upstream.base_url.clone())
 }
@@ -284,8 +300,13 @@ async fn start_demo(loaded: &mut Loaded) -> Result<Demo, StartError> {
 
 /// The upper half differs from run to run, so that ids in a log do not repeat.
 fn first_id() -> u64 {
-    let mut upper = [0; 4];
     // Without random bytes ids repeat over runs, which only a reader of old logs would notice.
-    let _ = getrandom::fill(&mut upper);
-    u64::from(u32::from_le_bytes(upper)) << 32 | 1
+    random() << 32 | 1
+}
+
+/// Zero where the system has no random bytes: nothing secret hangs on it.
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    let _ = getrandom::fill(&mut bytes);
+    u64::from_le_bytes(bytes)
 }

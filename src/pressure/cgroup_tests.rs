@@ -273,6 +273,23 @@ fn the_reader_puts_the_machine_first_and_the_groups_behind_it() {
 }
 
 #[test]
+fn a_limit_around_the_gateway_itself_is_the_ram_it_shows_in_either_version() {
+    let limit = 200 * MIB;
+    let one = Tree::new("4:memory:/app\n").v1("app", &format!("{limit}\n"), 10 * MIB, "");
+    let two = Tree::new("0::/app\n").v2("app", &format!("{limit}\n"), 10 * MIB, "");
+    for tree in [one, two] {
+        let mut reader = RamReader::with_groups(Some(tree.groups()));
+        let mut judge = Judge::new(Thresholds::default());
+        let verdict = judge.read(reader.read(), std::time::Duration::ZERO);
+        assert_eq!(
+            (verdict.level, verdict.ram),
+            (Level::Normal, Some(reading(limit, 190 * MIB))),
+            "roomy, but the machine's gigabytes are out of reach"
+        );
+    }
+}
+
+#[test]
 fn this_machine_says_how_much_memory_it_has() {
     let readings = RamReader::new().read();
     assert!(!readings.is_empty(), "a machine that runs tests has RAM");

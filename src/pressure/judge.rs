@@ -43,7 +43,8 @@ pub struct Thresholds {
     pub vram_fall: u64,
     /// Readings in a row that must agree before a level rises; 0 means 1.
     pub rise_readings: u32,
-    /// From the last reading at a level until the level falls.
+    /// From the last reading at a level until the level falls; zero falls with the next reading
+    /// that is better.
     pub fall_quiet: Duration,
     /// From when critical last grew worse until it counts as high.
     pub critical_holds: Duration,
@@ -164,13 +165,14 @@ impl Judge {
         }
     }
 
-    /// Falls to the worst level seen within the quiet period.
+    /// Falls to the worst level seen within the quiet period. What is seen right now always
+    /// counts: without a quiet period a level falls at once, and rises all the same.
     fn fall(&mut self, now: Duration) {
         let quiet = self.thresholds.fall_quiet;
         let recent = Level::ALL.into_iter().rev().find(|&level| {
             self.seen[level as usize]
                 .as_ref()
-                .is_some_and(|seen| now.saturating_sub(seen.at) < quiet)
+                .is_some_and(|seen| seen.at == now || now.saturating_sub(seen.at) < quiet)
         });
         self.level = self.level.min(recent.unwrap_or_default());
         if self.level < Level::High {

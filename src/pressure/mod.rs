@@ -30,6 +30,7 @@ pub use stall::StallReader;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
+const EIB: u64 = 1 << 60;
 
 /// How short memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -72,9 +73,10 @@ impl Level {
 
 impl Reading {
     /// Whether the numbers can be true. Nothing available is what some systems report when they
-    /// do not know, so it says nothing; nor does more available than there is.
+    /// do not know, so it says nothing; nor does more available than there is, or more than any
+    /// machine has: a number below zero or past the end of its type reads like that.
     pub fn is_plausible(&self) -> bool {
-        self.available > 0 && self.available <= self.total
+        self.available > 0 && self.available <= self.total && self.total < EIB
     }
 
     /// The part of the total that is available, in whole percent rounded down: 0…100.

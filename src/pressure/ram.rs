@@ -89,7 +89,7 @@ impl RamReader {
     pub fn swap(&self) -> Option<Swap> {
         let system = self.system.as_ref().filter(|_| !cfg!(windows))?;
         let (total, used) = (system.total_swap(), system.used_swap());
-        (used <= total).then_some(Swap { total, used })
+        (used <= total && total < super::EIB).then_some(Swap { total, used })
     }
 
     /// RAM now: first the machine, then the groups from this process's own outwards. Empty if

@@ -106,11 +106,16 @@ impl Thresholds {
     }
 
     /// The reading with the worst level; among those, the one with the smallest part available.
+    /// While nothing is short, it is the one with the fewest bytes: a group may be nearly all
+    /// free and still have less to give than the machine.
     fn worst(&self, readings: Vec<Reading>) -> Option<Reading> {
         readings
             .into_iter()
             .filter(Reading::is_plausible)
-            .min_by_key(|reading| (Reverse(self.level(reading)), reading.share()))
+            .min_by_key(|reading| match self.level(reading) {
+                Level::Normal => (Reverse(Level::Normal), reading.available),
+                level => (Reverse(level), u64::from(reading.share())),
+            })
     }
 }
 

@@ -89,6 +89,9 @@ fn zero_and_impossible_readings_are_unknown_and_never_pressure() {
         (0, 0),
         (0, 5),
         (0, u64::MAX),
+        (u64::MAX, u64::MAX),
+        (u64::MAX, GIB),
+        (16 * GIB, u64::MAX),
     ];
     for (total, available) in impossible {
         let mut watch = Watch::new();
@@ -182,6 +185,37 @@ fn a_reader_that_stops_knowing_does_not_hold_a_level_for_ever() {
 }
 
 #[test]
+fn without_a_quiet_period_a_level_rises_as_ever_and_falls_at_once() {
+    for rise_readings in [0, 1, 2] {
+        let mut watch = Watch::new();
+        watch.judge = Judge::new(Thresholds {
+            fall_quiet: Duration::ZERO,
+            rise_readings,
+            ..Thresholds::default()
+        });
+        for available in [400, 400, 400] {
+            watch.mib(available);
+        }
+        assert_eq!(watch.mib(400), Critical, "0 s must not switch it off");
+        assert_eq!(watch.mib(1000), High, "the next better reading counts");
+        assert_eq!(watch.mib(9000), Normal, "at once");
+        watch.mib(400);
+        assert_eq!(watch.mib(400), Critical, "and it rises again");
+    }
+}
+
+#[test]
+fn a_critical_that_holds_for_no_time_still_shortens() {
+    let mut watch = Watch::new();
+    watch.judge = Judge::new(Thresholds {
+        critical_holds: Duration::ZERO,
+        ..Thresholds::default()
+    });
+    watch.mib(400);
+    assert_eq!(watch.mib(400), High, "never held back, never forgotten");
+}
+
+#[test]
 fn critical_that_stands_still_counts_as_high_until_it_grows_worse() {
     let mut watch = Watch::new();
     assert_eq!(watch.mib_for(600 - 1, 60), Critical, "since 2 s: 56 s ago");
@@ -268,6 +302,20 @@ fn a_small_roomy_group_does_not_hide_a_full_machine() {
     judge.read([group, machine], Duration::ZERO);
     let verdict = judge.read([machine, group], Duration::from_secs(2));
     assert_eq!((verdict.level, verdict.ram), (Critical, Some(machine)));
+}
+
+#[test]
+fn while_nothing_is_short_the_least_that_can_be_had_is_shown() {
+    let group = Reading {
+        total: 200 * MIB,
+        available: 190 * MIB,
+    };
+    let verdict = Judge::new(Thresholds::default()).read([mib(14_000), group], Duration::ZERO);
+    assert_eq!(
+        (verdict.level, verdict.ram),
+        (Normal, Some(group)),
+        "a larger part of a small group is still less"
+    );
 }
 
 fn readings() -> impl Strategy<Value = Vec<(Option<Reading>, u64)>> {

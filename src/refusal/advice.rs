@@ -66,6 +66,7 @@ impl Refusal {
             Self::ContextOverflow { .. } | Self::BadRequest { .. } => StatusCode::BAD_REQUEST,
             Self::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::Upstream(error) => relayed_status(error.status),
+            Self::Loop => StatusCode::LOOP_DETECTED,
             Self::DialectUnsupported { .. } | Self::NotFound { .. } => StatusCode::NOT_FOUND,
             Self::RemoteModelBlocked { .. }
             | Self::ForbiddenHost { .. }
@@ -100,6 +101,7 @@ impl Refusal {
             Self::Upstream(_) => "LLM_UPSTREAM",
             Self::Interrupted { .. } => "LLM_INTERRUPTED",
             Self::RepeatedCrash => "LLM_REPEATED_CRASH",
+            Self::Loop => "LLM_LOOP",
             Self::DialectUnsupported { .. } => "DIALECT_UNSUPPORTED",
             Self::RemoteModelBlocked { .. } => "REMOTE_MODEL_BLOCKED",
             Self::BadRequest { .. } => "BAD_REQUEST",
@@ -127,7 +129,8 @@ impl Refusal {
             Self::Unavailable { .. }
             | Self::Loading { .. }
             | Self::Timeout { .. }
-            | Self::RepeatedCrash => Fault::Upstream,
+            | Self::RepeatedCrash
+            | Self::Loop => Fault::Upstream,
             Self::Interrupted { how } => match how {
                 Cut::Reset | Cut::ProcessGone { .. } | Cut::NoFinish => Fault::Upstream,
                 Cut::Cancelled | Cut::Unbegun | Cut::ShuttingDown => Fault::Capacity,
@@ -198,6 +201,7 @@ impl Refusal {
             | Self::Timeout { .. }
             | Self::Interrupted { .. }
             | Self::RepeatedCrash
+            | Self::Loop
             | Self::DialectUnsupported { .. }
             | Self::RemoteModelBlocked { .. }
             | Self::BadRequest { .. }
@@ -252,14 +256,17 @@ impl Refusal {
                 }
             }
             Self::Upstream(error) => {
-                if error.excerpt.is_empty() {
-                    format!("The model server answered {} without a message", error.status.as_u16())
-                } else {
-                    format!("The model server answered {}: {}", error.status.as_u16(), error.excerpt)
+                let (status, excerpt) = (error.status.as_u16(), &error.excerpt);
+                match (excerpt.is_empty(), error.status.is_success()) {
+                    (true, false) => format!("The model server answered {status} without a message"),
+                    (true, true) => format!("The model server answered {status}, but with an error without a message"),
+                    (false, true) => format!("The model server answered {status}, but with no answer: {excerpt}"),
+                    (false, false) => format!("The model server answered {status}: {excerpt}"),
                 }
             }
             Self::Interrupted { how } => how.to_string(),
             Self::RepeatedCrash => "The model server died twice while working on exactly this request, so it is not sent a third time. Change the request, or restart OneSlot to try again".to_owned(),
+            Self::Loop => "This request has been here before: upstream.base_url of this OneSlot leads back to it. Point it at the model server".to_owned(),
             Self::DialectUnsupported { path, server, spoken_by } => format!(
                 "{server} does not answer {path}. Servers that do: {spoken_by}"
             ),
@@ -317,6 +324,9 @@ impl fmt::Display for Outage {
                 "Nothing answers /v1/models at upstream.base_url, so that address is wrong"
             }
             Self::Garbled => "What answers at upstream.base_url does not speak HTTP properly",
+            Self::Loop => {
+                "upstream.base_url leads back to OneSlot itself, so no model server is reached"
+            }
             Self::ProcessGone { death } => return death.fmt(f),
             Self::Silent => {
                 "The model server went silent during a request and is given time to recover"

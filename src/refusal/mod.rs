@@ -90,6 +90,8 @@ pub enum Refusal {
     },
     /// The same body was in flight at two deaths of the server.
     RepeatedCrash,
+    /// The request has passed through this gateway already: its upstream leads back to it.
+    Loop,
     /// The server behind the gateway does not speak this dialect.
     DialectUnsupported {
         /// The path that was asked for.
@@ -178,6 +180,8 @@ pub enum Outage {
     WrongBaseUrl,
     /// The answer was not HTTP, or broke its own framing.
     Garbled,
+    /// What answers is this gateway itself, perhaps through another one.
+    Loop,
     /// The upstream's process vanished.
     ProcessGone {
         /// How, and how memory was at that moment.

@@ -8,7 +8,7 @@ use super::*;
 
 const DIALECTS: [Dialect; 3] = [Dialect::OpenAi, Dialect::Ollama, Dialect::Anthropic];
 
-const OUTAGES: [Outage; 12] = [
+const OUTAGES: [Outage; 13] = [
     Outage::NoneFound,
     Outage::Refused,
     Outage::ConnectTimeout,
@@ -17,6 +17,7 @@ const OUTAGES: [Outage; 12] = [
     Outage::ProbeFailed,
     Outage::WrongBaseUrl,
     Outage::Garbled,
+    Outage::Loop,
     Outage::ProcessGone {
         death: Death {
             how: HowEnded::OutOfMemory,
@@ -92,6 +93,7 @@ fn promised(refusal: &Refusal) -> (&'static str, u16) {
         },
         Refusal::Interrupted { .. } => ("LLM_INTERRUPTED", 503),
         Refusal::RepeatedCrash => ("LLM_REPEATED_CRASH", 503),
+        Refusal::Loop => ("LLM_LOOP", 508),
         Refusal::DialectUnsupported { .. } => ("DIALECT_UNSUPPORTED", 404),
         Refusal::RemoteModelBlocked { .. } => ("REMOTE_MODEL_BLOCKED", 403),
         Refusal::BadRequest { .. } => ("BAD_REQUEST", 400),
@@ -169,6 +171,7 @@ fn fixed() -> Vec<Refusal> {
             window: 4_096,
         },
         Refusal::RepeatedCrash,
+        Refusal::Loop,
         Refusal::DialectUnsupported {
             path: path(),
             server: "llama.cpp".to_owned(),
@@ -305,7 +308,7 @@ fn a_code_is_in_capitals_and_means_one_kind_of_refusal() {
         let before = kinds.entry(code).or_insert_with(|| kind.clone().leak());
         assert_eq!(*before, kind, "{code} means one thing");
     }
-    assert_eq!(kinds.len(), 24, "one code for each kind: {kinds:?}");
+    assert_eq!(kinds.len(), 25, "one code for each kind: {kinds:?}");
 }
 
 #[test]

@@ -100,7 +100,7 @@ pub enum StreamEnd {
 /// How a whole answer is to be taken.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WholeEnd {
-    /// JSON without an error.
+    /// JSON with `choices` and without an error.
     Complete,
     /// JSON that carries an error, whatever its status said.
     Error(ObservedError),
@@ -108,7 +108,7 @@ pub enum WholeEnd {
     Garbled(Garbled),
 }
 
-/// What was there instead of JSON.
+/// What was there instead of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Garbled {
     /// Nothing (also a 204).
@@ -117,6 +117,8 @@ pub enum Garbled {
     Html,
     /// Something else that is no JSON object or array.
     NotJson,
+    /// JSON that has neither `choices` nor an error.
+    NoAnswer,
 }
 
 /// Observes an OpenAI stream.
@@ -142,6 +144,7 @@ pub fn observe_whole(body: &[u8]) -> (WholeEnd, Observed) {
                 let empty = seen.empty_error.then(ObservedError::default);
                 let end = match seen.error.clone().or(empty) {
                     Some(error) => WholeEnd::Error(error),
+                    None if answer.choices.is_null() => WholeEnd::Garbled(Garbled::NoAnswer),
                     None => WholeEnd::Complete,
                 };
                 return (end, seen);

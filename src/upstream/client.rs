@@ -18,6 +18,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::base_url::{self, Root, Scheme};
+use super::send::is_framed_twice;
+use crate::admit::hop::HOP;
 use crate::refusal::Outage;
 
 /// No answer to a question of ours is longer: a list of thousands of models is about 1 MiB.
@@ -34,6 +36,8 @@ pub(super) struct Client {
     root: Root,
     /// `Bearer …`, marked sensitive, so that no `Debug` prints it.
     authorization: Option<HeaderValue>,
+    /// Names the gateway that asks, so that it knows its own questions when they come back.
+    hop: Option<HeaderValue>,
 }
 
 /// A whole answer.
@@ -79,7 +83,16 @@ impl Client {
             connect,
             root,
             authorization,
+            hop: None,
         })
+    }
+
+    /// The same client, whose questions carry this mark.
+    pub(super) fn marked(self, hop: HeaderValue) -> Self {
+        Self {
+            hop: Some(hop),
+            ..self
+        }
     }
 
     /// Closes what is kept open, for the other end may be gone without a word.
@@ -104,6 +117,7 @@ impl Client {
             connect: self.connect,
             root,
             authorization: None,
+            hop: self.hop.clone(),
         }
     }
 
@@ -146,6 +160,9 @@ impl Client {
         if let Some(value) = &self.authorization {
             request = request.header(AUTHORIZATION, value.clone());
         }
+        if let Some(hop) = &self.hop {
+            request = request.header(HOP, hop.clone());
+        }
         match timeout(limit, self.whole(request)).await {
             Ok(reply) => reply,
             Err(_) => Err(Outage::ProbeTimeout),
@@ -154,6 +171,9 @@ impl Client {
 
     async fn whole(&self, request: reqwest::RequestBuilder) -> Result<Reply, Outage> {
         let mut response = request.send().await.map_err(|error| self.outage(&error))?;
+        if is_framed_twice(response.headers()) {
+            return Err(Outage::Garbled);
+        }
         let mut body = BytesMut::new();
         while let Some(piece) = response
             .chunk()

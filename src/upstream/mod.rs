@@ -19,6 +19,7 @@ mod busy;
 mod preload;
 mod unload;
 mod errors;
+mod mask;
 mod overflow;
 pub mod process;
 pub mod send;
@@ -38,6 +39,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::admit::hop::Hop;
+
 pub use base_url::{BaseUrlError, Root, Scheme};
 pub use busy::{Activity, SlotState};
 pub use client::OpenError;
@@ -45,6 +48,7 @@ pub use discover::{Found, PORTS, discover};
 pub use errors::{Fault5xx, error_of, fault_of};
 pub use kind::{Identified, Identity, Kind};
 pub use loaded::{LoadedModel, WindowReading, WindowSource, is_same_ollama_model};
+pub use mask::{without_key, without_sent_key};
 pub use overflow::{Overflow, overflow};
 pub use preload::{Preload, PreloadError};
 pub use probe::{Access, Probe};
@@ -72,6 +76,11 @@ pub fn tls_for(root: &Root) -> Result<Option<Arc<rustls::ClientConfig>>, OpenErr
 pub fn says_loading(status: http::StatusCode, body: &[u8]) -> bool {
     status == http::StatusCode::SERVICE_UNAVAILABLE
         && serde_json::from_slice(body).is_ok_and(|body| probe::says_loading(&body))
+}
+
+/// Whether an answer is another OneSlot's word that the request went in a circle.
+pub fn says_loop(status: http::StatusCode, headers: &http::HeaderMap) -> bool {
+    status == http::StatusCode::LOOP_DETECTED && headers.contains_key("x-oneslot-code")
 }
 
 /// How long the questions beside the slot may take.
@@ -147,6 +156,13 @@ impl Upstream {
         let mut upstream = Self::new(found.root, key, limits)?;
         upstream.identity = RwLock::new(Some(found.identity));
         Ok(upstream)
+    }
+
+    /// The same, with a mark on every question by which the gateway knows it again.
+    #[must_use]
+    pub fn marked(mut self, hop: &Hop) -> Self {
+        self.client = self.client.marked(hop.own());
+        self
     }
 
     /// Where the server is.
@@ -313,14 +329,15 @@ impl Upstream {
         preload::preload(&self.client, request, budget).await
     }
 
-    /// Unloads `model`, or everything; gives the names of what went.
+    /// Unloads `model`, or everything; gives the names of what is seen to be gone.
     ///
     /// # Errors
     ///
-    /// The server cannot do it (and the error says what does), refused, or did not answer.
+    /// The server cannot do it (and the error says what does), refused, did not answer, or agreed
+    /// and has the model all the same.
     pub async fn unload(&self, model: Option<&str>) -> Result<Vec<String>, UnloadError> {
         let kind = self.kind().await.ok_or(UnloadError::List)?;
-        unload::unload(&self.client, kind, model, self.limits.unload).await
+        unload::unload(&self.client, kind, model, self.limits).await
     }
 
     /// The process behind the port, for a server on this machine.

@@ -113,6 +113,9 @@ fn verdict(answer: Result<Reply, Outage>) -> Probe {
         Ok(reply) => reply,
         Err(outage) => return Probe::Failed(outage),
     };
+    if super::says_loop(reply.status, &reply.headers) {
+        return Probe::Failed(Outage::Loop);
+    }
     match reply.status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Probe::Alive {
             access: Access::WantsKey,

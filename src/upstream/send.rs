@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, HOST, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -185,6 +185,8 @@ impl Sender {
             return Attempt::Failed(Outage::Garbled);
         };
         match connection.send.send_request(request).await {
+            // Two ends for one answer: the next one on this connection could begin inside it.
+            Ok(response) if is_framed_twice(response.headers()) => Attempt::Failed(Outage::Garbled),
             Ok(response) => Attempt::Done(Box::new(Sent {
                 response,
                 connection,
@@ -284,6 +286,11 @@ impl Connection {
     pub fn is_open(&self) -> bool {
         !self.driver.0.is_finished()
     }
+}
+
+/// Whether a head names a length and chunks at once.
+pub(super) fn is_framed_twice(headers: &HeaderMap) -> bool {
+    headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING)
 }
 
 /// Whether an answer is compressed. Nobody asked for that, and neither its end nor an error in it

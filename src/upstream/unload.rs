@@ -7,11 +7,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
+use super::Limits;
 use super::client::Client;
 use super::kind::Kind;
 use super::loaded::{self, LoadedModel, llama_cpp};
 use crate::refusal::Outage;
+
+/// A server may agree before the model is gone: looked at so often …
+const LOOKS: u32 = 15;
+/// … and so far apart.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 
 /// Why nothing was unloaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +35,18 @@ pub enum UnloadError {
     /// The server could not be reached, or broke off.
     #[error("the model server did not answer the unload")]
     Reach(Outage),
+    /// The server agreed, and lists the models as loaded all the same.
+    #[error("the model server agreed to the unload, but still has {} loaded", models.join(", "))]
+    Kept {
+        /// What it kept.
+        models: Vec<String>,
+    },
+    /// The server agreed, and no longer says what is loaded.
+    #[error("the model server agreed to the unload of {}, but does not say whether it went", models.join(", "))]
+    Unsure {
+        /// What it was told to unload.
+        models: Vec<String>,
+    },
     /// The server refused.
     #[error("the model server answered {status} to the unload of {model}")]
     Answer {
@@ -38,15 +57,16 @@ pub enum UnloadError {
     },
 }
 
-/// Unloads `model`, or every loaded model; gives the names of those that went.
+/// Unloads `model`, or every loaded model; gives the names of those that are seen to be gone.
 ///
-/// Nothing loaded is no error: there is nothing to free. `limit` is for each question.
+/// Nothing loaded is no error: there is nothing to free.
 pub(super) async fn unload(
     client: &Client,
     kind: Kind,
     model: Option<&str>,
-    limit: Duration,
+    limits: Limits,
 ) -> Result<Vec<String>, UnloadError> {
+    let limit = limits.unload;
     let path = match kind {
         Kind::Ollama => "/api/generate",
         Kind::LmStudio => "/api/v1/models/unload",
@@ -65,7 +85,7 @@ pub(super) async fn unload(
     let loaded = loaded::models(client, kind, limit)
         .await
         .ok_or(UnloadError::List)?;
-    let mut gone = Vec::new();
+    let mut told = Vec::new();
     for entry in loaded.iter().filter(|entry| is_meant(kind, entry, model)) {
         let body = Bytes::from(order(kind, entry).to_string());
         let reply = client
@@ -85,9 +105,41 @@ pub(super) async fn unload(
                 model: entry.name.clone(),
             });
         }
-        gone.push(entry.instance.clone());
+        told.push(entry.instance.clone());
     }
-    Ok(gone)
+    seen_gone(client, kind, told, limits.question).await
+}
+
+/// Looks at what is loaded until all of `told` is gone, or for long enough: a yes alone proves
+/// nothing.
+async fn seen_gone(
+    client: &Client,
+    kind: Kind,
+    told: Vec<String>,
+    limit: Duration,
+) -> Result<Vec<String>, UnloadError> {
+    let mut kept = Vec::new();
+    for look in 0..LOOKS {
+        if told.is_empty() {
+            break;
+        }
+        if look > 0 {
+            sleep(BETWEEN_LOOKS).await;
+        }
+        let Some(loaded) = loaded::models(client, kind, limit).await else {
+            return Err(UnloadError::Unsure { models: told });
+        };
+        let is_loaded = |told: &&String| loaded.iter().any(|entry| entry.instance == **told);
+        kept = told.iter().filter(is_loaded).cloned().collect();
+        if kept.is_empty() {
+            break;
+        }
+    }
+    if kept.is_empty() {
+        Ok(told)
+    } else {
+        Err(UnloadError::Kept { models: kept })
+    }
 }
 
 fn is_meant(kind: Kind, entry: &LoadedModel, model: Option<&str>) -> bool {

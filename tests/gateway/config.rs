@@ -496,7 +496,7 @@ fn events_show_the_line_as_it_moves() {
 fn events_tell_the_tokens_of_an_answer_as_they_come() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
-    let mut events = gateway.open(&gateway.request("GET", "/oneslot/events", b""));
+    let mut events = gateway.open(&gateway.request("GET", "/oneslot/events?watched=yes", b""));
     events.body_until_has("\"running\":0");
     let mut script = Script::stream();
     for at in 0..40 {

@@ -27,6 +27,7 @@ mod health;
 mod hygiene;
 #[cfg(target_os = "linux")]
 mod limits;
+mod lies;
 mod line;
 mod live;
 #[cfg(target_os = "linux")]

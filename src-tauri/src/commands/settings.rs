@@ -327,9 +327,9 @@ fn page(sources: &Sources) -> Result<SettingsPage, Fault> {
 /// Why the file as it stands is not in use.
 fn faults(loaded: &Loaded) -> Vec<String> {
     let faults = |notice: &Notice| match notice {
-        Notice::LastGoodServes { faults, .. } | Notice::DefaultsServe { faults } => {
-            faults.iter().map(ToString::to_string).collect()
-        }
+        Notice::LastGoodServes { faults, .. }
+        | Notice::DefaultsServe { faults }
+        | Notice::Locked { faults } => faults.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
     };
     loaded.notices.iter().flat_map(faults).collect()

@@ -32,8 +32,9 @@ pub(crate) fn pause(place: &Place, pause: &Pause) -> Result<(), Failure> {
     });
     let unloaded = &answer["unloaded"];
     if let Some(error) = unloaded["error"].as_str() {
-        out::say(&format!("nothing was unloaded: {error}"));
-    } else if unloaded.is_object() {
+        return Err(Failure::not_done(format!("nothing was unloaded: {error}")));
+    }
+    if unloaded.is_object() {
         out::say(&gone(&unloaded["models"], &unloaded["freed"]));
     }
     Ok(())

@@ -55,6 +55,7 @@ fn check(sources: &Sources) -> Result<(), Failure> {
                     | Notice::NotKeptAside { .. }
                     | Notice::LastGoodServes { .. }
                     | Notice::DefaultsServe { .. }
+                    | Notice::Locked { .. }
                     | Notice::Tightened { .. }
                     | Notice::Open { .. }
                     | Notice::NoKey

@@ -220,3 +220,71 @@ fn a_file_with_a_key_is_closed_to_others_and_that_is_told() {
         "without a secret it may stay open"
     );
 }
+
+const GUARDED: &str = "[queue]\nmax_waiting = 2\n[access]\nrequire_key = true\nkeys = [{ name = \"a\", sha256 = \"2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683\" }]\n";
+
+#[test]
+fn a_faulty_file_that_may_ask_for_a_key_serves_nobody_until_it_is_mended() {
+    let typo = GUARDED.replace("= 2", "= \"two\"");
+    let wide: Vec<u8> = typo.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let cases: [(&[u8], bool); 7] = [
+        (typo.as_bytes(), true),
+        (b"access.require_key = tr", true),
+        (b"[access]\nkeys = [{ name = ", true),
+        (&wide, true),
+        (b"# access.require_key = true\nqueue = 4\n", false),
+        (b"[queue]\nmax_waiting = \"x\"\n", false),
+        (&[0; 400], false),
+    ];
+    for (bytes, locks) in cases {
+        let desk = Desk::with("");
+        fs::write(&desk.sources.file, bytes).unwrap();
+        let loaded = desk.sources.start().unwrap();
+        let said = String::from_utf8_lossy(bytes);
+        let access = &loaded.settings.access;
+        assert_eq!(access.require_key, locks, "{said:?}");
+        assert!(access.keys.is_empty(), "none of a faulty file's keys");
+        let told = |notice: &Notice| matches!(notice, Notice::Locked { .. });
+        assert_eq!(loaded.notices.iter().any(told), locks, "{said:?}");
+        desk.save("queue.max_waiting = 3\n");
+        let mended = loaded.reload().unwrap();
+        assert!(
+            !mended.settings.access.require_key,
+            "mended as it was meant"
+        );
+    }
+    let mut desk = Desk::with(&typo);
+    let variable = ("ONESLOT_ACCESS__REQUIRE_KEY".to_owned(), "false".to_owned());
+    desk.sources.variables.push(variable);
+    let loaded = desk.sources.start().unwrap();
+    assert!(
+        !loaded.settings.access.require_key,
+        "a variable wins over any file"
+    );
+}
+
+#[test]
+fn a_file_that_no_longer_says_whether_a_key_is_required_is_taken_for_half_written() {
+    let desk = Desk::with(GUARDED);
+    let loaded = desk.sources.start().unwrap();
+    assert!(loaded.settings.access.require_key);
+    for half in [
+        "",
+        "\n",
+        "# being written\n",
+        "[queue]\nmax_waiting = 2\n",
+        "[access]\n",
+    ] {
+        desk.save(half);
+        let error = loaded.reload().unwrap_err().to_string();
+        assert!(
+            half.is_empty() || error.contains("access.require_key = false"),
+            "it says what to write: {error}"
+        );
+    }
+    desk.save("access.require_key = false\n");
+    assert!(
+        !loaded.reload().unwrap().settings.access.require_key,
+        "said so"
+    );
+}

@@ -22,6 +22,22 @@ fn comments_order_and_everything_else_stay() {
 }
 
 #[test]
+fn to_put_the_required_key_back_to_its_default_is_to_say_that_none_is_required() {
+    let desk = Desk::with("[access]\nrequire_key = true # for the laptop\n");
+    let loaded = desk.sources.start().unwrap();
+    desk.sources.edit("access.require_key", None).unwrap();
+    assert_eq!(
+        desk.text(),
+        "[access]\nrequire_key = false # for the laptop\n"
+    );
+    let again = loaded.reload().unwrap();
+    assert!(
+        !again.settings.access.require_key,
+        "not taken for half written"
+    );
+}
+
+#[test]
 fn a_member_at_the_top_is_set_before_the_sections() {
     let desk = Desk::with("[queue]\nmax_waiting = 4\n");
     desk.sources

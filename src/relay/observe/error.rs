@@ -79,13 +79,14 @@ impl ObservedError {
         Some(error)
     }
 
-    /// The same error as the gateway's refusals carry it. A server that named no status failed.
-    pub fn to_upstream_error(&self) -> UpstreamError {
+    /// The same error as the gateway's refusals carry it; `answered` is the status of the answer,
+    /// and counts where the error names none of its own.
+    pub fn to_upstream_error(&self, answered: StatusCode) -> UpstreamError {
         UpstreamError {
             status: self
                 .status
                 .and_then(|status| StatusCode::from_u16(status).ok())
-                .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+                .unwrap_or(answered),
             kind: self.kind.clone(),
             code: self.code.clone(),
             param: self.param.clone(),
