@@ -112,9 +112,9 @@ mod tests {
             assert_eq!(here.first_time(&made_up), Ok(()), "{text:?}");
             assert_eq!(here.onward(&made_up), here.own(), "{text:?}");
         }
-        let chain = vec!["a"; MOST].join(",");
+        let chain = ["a"; MOST].join(",");
         assert_eq!(here.first_time(&with(&chain)), Ok(()));
-        let longer = vec!["a"; MOST + 1].join(",");
+        let longer = ["a"; MOST + 1].join(",");
         assert_eq!(here.first_time(&with(&longer)), Err(Refusal::Loop));
     }
 }
