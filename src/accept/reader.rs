@@ -19,6 +19,9 @@ use super::clock::Stopwatch;
 /// The files that list connections, of both families.
 const LISTS: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
+/// The lists come in parts, and where many connections come and go meanwhile one may be missing.
+const LOOKS: u32 = 5;
+
 /// A limit on how long a client may take no byte of an answer.
 #[derive(Default)]
 pub(super) struct WriteClock {
@@ -85,7 +88,7 @@ impl WriteClock {
                 let now = ready!(looking.as_mut().poll(cx));
                 self.looking = None;
                 let moved = self.seen.is_some() && now.is_some() && now != self.seen;
-                self.seen = now;
+                self.seen = now.or(self.seen);
                 self.still = if moved { 0 } else { self.still + 1 };
                 if self.still >= 2 {
                     return Poll::Ready(());
@@ -112,10 +115,11 @@ impl Client {
 
     /// Bytes that have arrived and that the client has not taken; `None` where nobody tells.
     fn yet_to_take(self) -> Option<u64> {
-        LISTS.iter().find_map(|list| {
+        let look = |list: &&str| {
             let text = std::fs::read_to_string(list).ok()?;
             self.find(&text)
-        })
+        };
+        (0..LOOKS).find_map(|_| LISTS.iter().find_map(|list| look(&list)))
     }
 
     /// The same by the text of a list, where the client's own end is one line.

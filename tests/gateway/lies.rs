@@ -306,26 +306,6 @@ fn a_file_emptied_or_half_written_opens_no_door() {
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_in_the_place_of_the_file_stops_nobody() {
-    let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).start();
-    let path = gateway.config_path();
-    std::fs::remove_file(&path).unwrap();
-    let made = std::process::Command::new("mkfifo").arg(&path).status();
-    assert!(made.unwrap().success());
-    let status = gateway.until_status("it is told", |status| {
-        status["notices"]
-            .to_string()
-            .contains("a pipe is in its place")
-    });
-    assert!(has_notice(&status, "configuration_invalid"), "{status}");
-    assert_eq!(gateway.chat(&chat::whole("x")).status(), 200);
-    gateway.stands(&upstream);
-    // Whoever searches what the gateway left would wait for the pipe as well.
-    std::fs::remove_file(&path).unwrap();
-}
-
-#[test]
 fn a_first_start_with_a_faulty_file_that_asks_for_a_key_serves_nobody_until_it_is_mended() {
     let upstream = Upstream::plain();
     let faulty = format!(
