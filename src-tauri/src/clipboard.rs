@@ -20,7 +20,12 @@ impl Clipboard {
             Some(clipboard) => clipboard,
             None => reached.insert(arboard::Clipboard::new()?),
         };
-        clipboard.set_text(text)
+        let put = clipboard.set_text(text);
+        if put.is_err() {
+            // The connection may be broken: the next copy makes another.
+            *reached = None;
+        }
+        put
     }
 
     /// Hands over to the desktop what lies there, as far as it can: the program ends.

@@ -101,9 +101,14 @@ mod entry {
         let text = place().and_then(|place| fs::read_to_string(place).ok());
         let wanted = program().and_then(|program| entry(&program));
         match (text, wanted) {
-            (Some(text), Ok(wanted)) => !is_off(&text) && text != wanted,
+            // The rest may be a person's: a delay, a comment.
+            (Some(text), Ok(wanted)) => !is_off(&text) && started_by(&text) != started_by(&wanted),
             (None, _) | (_, Err(_)) => false,
         }
+    }
+
+    fn started_by(text: &str) -> Option<&str> {
+        text.lines().find(|line| line.starts_with("Exec="))
     }
 
     pub(super) fn set(starts: bool) -> io::Result<()> {

@@ -2,8 +2,8 @@
 //!
 //! Only the second may be cut. What the gateway sees by itself is that the system takes bytes of
 //! an answer again, and the system does so late: after a good part of the client's buffer is
-//! free, which at a kilobyte a second takes minutes. Of a client on this machine Linux also
-//! knows how much it has yet to take, to the byte; so before one is cut, that is looked at.
+//! free, which at a kilobyte a second takes minutes. Of a client on loopback Linux also knows how
+//! much it has yet to take, to the byte; so before one is cut, that is looked at.
 //!
 //! Not here: how answers are cut into pieces ([`super::socket`]).
 
@@ -113,24 +113,29 @@ impl Client {
         here.then_some(Self { theirs, ours })
     }
 
-    /// Bytes that have arrived and that the client has not taken; `None` where nobody tells.
+    /// Bytes that are on their way to the client or have arrived, and that it has not taken;
+    /// `None` where nobody tells. While nothing more is written they only become fewer.
     fn yet_to_take(self) -> Option<u64> {
-        let look = |list: &&str| {
-            let text = std::fs::read_to_string(list).ok()?;
-            self.find(&text)
-        };
-        (0..LOOKS).find_map(|_| LISTS.iter().find_map(|list| look(&list)))
+        let lists = || LISTS.map(|list| std::fs::read_to_string(list).unwrap_or_default());
+        (0..LOOKS).find_map(|_| self.find(&lists().concat()))
     }
 
-    /// The same by the text of a list, where the client's own end is one line.
-    fn find(self, list: &str) -> Option<u64> {
-        list.lines().skip(1).find_map(|line| {
+    /// The same by the text of the lists: each end is a line of its own.
+    fn find(self, lists: &str) -> Option<u64> {
+        let (theirs, ours) = (canonical(self.theirs), canonical(self.ours));
+        let (mut sent, mut arrived) = (None, None);
+        for line in lists.lines() {
             let mut fields = line.split_whitespace().skip(1);
-            let (local, remote) = (end(fields.next()?)?, end(fields.next()?)?);
-            let (_, untaken) = fields.nth(1)?.split_once(':')?;
-            let is_it = local == canonical(self.theirs) && remote == canonical(self.ours);
-            is_it.then(|| u64::from_str_radix(untaken, 16).ok())?
-        })
+            let ends = (fields.next().and_then(end), fields.next().and_then(end));
+            let queues = fields.nth(1).and_then(|queues| queues.split_once(':'));
+            let number = |text: &str| u64::from_str_radix(text, 16).ok();
+            if ends == (Some(ours), Some(theirs)) {
+                sent = queues.and_then(|(queue, _)| number(queue));
+            } else if ends == (Some(theirs), Some(ours)) {
+                arrived = queues.and_then(|(_, queue)| number(queue));
+            }
+        }
+        Some(sent? + arrived?)
     }
 }
 
@@ -175,16 +180,19 @@ mod tests {
             "{HEAD}   0: 0100007F:2C93 0100007F:D431 01 00000ABC:00000000 01:0 0 0 0 1 1\n   1: 0100007F:D431 0100007F:2C93 01 00000000:0000FF10 00:0 0 0 0 2 1\n"
         );
         let of = |theirs, ours| client(theirs, ours).find(&list);
-        assert_eq!(of("127.0.0.1:54321", "127.0.0.1:11411"), Some(0xff10));
+        assert_eq!(
+            of("127.0.0.1:54321", "127.0.0.1:11411"),
+            Some(0xff10 + 0xabc)
+        );
         assert_eq!(of("127.0.0.1:54322", "127.0.0.1:11411"), None);
         let six = format!(
-            "{HEAD}   0: 00000000000000000000000001000000:D431 00000000000000000000000001000000:2C93 01 00000000:00000007 00:0 0 0 0 2 1\n   1: 0000000000000000FFFF00000100007F:D432 0000000000000000FFFF00000100007F:2C93 01 00000000:00000009 00:0 0 0 0 2 1\n"
+            "{HEAD}   0: 00000000000000000000000001000000:D431 00000000000000000000000001000000:2C93 01 00000000:00000007 00:0 0 0 0 2 1\n   1: 00000000000000000000000001000000:2C93 00000000000000000000000001000000:D431 01 00000001:00000000 00:0 0 0 0 2 1\n   2: 0000000000000000FFFF00000100007F:2C93 0000000000000000FFFF00000100007F:D432 01 00000001:00000000 00:0 0 0 0 2 1\n   3: 0000000000000000FFFF00000100007F:D432 0000000000000000FFFF00000100007F:2C93 01 00000000:00000009 00:0 0 0 0 2 1\n"
         );
         let of = |theirs, ours| client(theirs, ours).find(&six);
-        assert_eq!(of("[::1]:54321", "[::1]:11411"), Some(7));
+        assert_eq!(of("[::1]:54321", "[::1]:11411"), Some(8));
         assert_eq!(
             of("127.0.0.1:54322", "127.0.0.1:11411"),
-            Some(9),
+            Some(10),
             "an IPv4 address in an IPv6 socket"
         );
     }

@@ -29,7 +29,7 @@ pub(super) fn holds(value: &[u8], is_secret: impl Fn(&[u8]) -> bool) -> bool {
         || runs(value, &pieces).any(&is_secret)
         || decoded.into_iter().any(|inner| {
             let pieces = self::pieces(&inner);
-            is_secret(&inner) || runs(&inner, &pieces).any(&is_secret)
+            pieces.len() > PIECES || is_secret(&inner) || runs(&inner, &pieces).any(&is_secret)
         })
 }
 

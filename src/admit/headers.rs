@@ -55,9 +55,13 @@ pub fn upward(
         values.any(|value| keys::is_own(value, secrets))
     };
     let mut headers = pass(client, |name| {
-        let passes = [CONTENT_TYPE, ACCEPT, USER_AGENT].contains(name)
-            || ((*name == X_REQUEST_ID || is_family(name)) && !is_ours(name));
-        passes && !named.contains(name)
+        let listed = if [CONTENT_TYPE, ACCEPT, USER_AGENT].contains(name) {
+            // Their words are short; a key is not.
+            !(client.get_all(name).iter().any(has_long_word) && is_ours(name))
+        } else {
+            (*name == X_REQUEST_ID || is_family(name)) && !is_ours(name)
+        };
+        listed && !named.contains(name)
     });
     if spoken == Spoken::Json && !headers.get(CONTENT_TYPE).is_some_and(is_json) {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -80,6 +84,12 @@ pub fn upward(
         }
     }
     headers
+}
+
+/// Whether a word of the value is as long as keys are.
+fn has_long_word(value: &HeaderValue) -> bool {
+    let words = value.as_bytes().split(|byte| b" ;,\"'=:()".contains(byte));
+    words.map(<[u8]>::len).any(|length| length >= 16)
 }
 
 /// Headers for the client, from an answer of the upstream with this status.

@@ -55,6 +55,11 @@ impl Hop {
         Ok(())
     }
 
+    /// Whether a request with these headers has been here before: no client can make that up.
+    pub fn was_here(&self, headers: &HeaderMap) -> bool {
+        names(headers).any(|name| name == self.name)
+    }
+
     /// What a request with these headers carries on its way up.
     pub fn onward(&self, headers: &HeaderMap) -> HeaderValue {
         let mut passed: Vec<&str> = names(headers).take(MOST).collect();

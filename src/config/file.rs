@@ -74,11 +74,17 @@ pub(super) fn read(file: &Path) -> Content {
 }
 
 /// Whether a file that cannot be used may ask for a key: it speaks of one outside of comments, or
-/// this user may not read what it says.
+/// what it says cannot be read.
 pub(super) fn may_ask_for_key(file: &Path) -> bool {
     let bytes = match bytes(file) {
         Ok(bytes) => bytes,
-        Err(error) => return error.kind() == io::ErrorKind::PermissionDenied,
+        // What is no file says nothing.
+        Err(error) => {
+            return !matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory
+            );
+        }
     };
     // Text of two bytes a letter, as some editors on Windows save it, is still legible so.
     let letters: Vec<u8> = bytes.into_iter().filter(|byte| *byte != 0).collect();

@@ -108,13 +108,17 @@ impl Sources {
         match self.read_good() {
             Some((good, parsed)) => {
                 let mut loaded = self.resolve(parsed)?;
-                loaded.notices.push(Notice::LastGoodServes { good, faults });
+                if self.asks_beyond(&loaded) {
+                    loaded.settings.access.require_key = true;
+                    loaded.notices.push(Notice::Locked { faults });
+                } else {
+                    loaded.notices.push(Notice::LastGoodServes { good, faults });
+                }
                 Ok(loaded)
             }
             None => {
                 let mut loaded = self.resolve(Parsed::default())?;
-                // A variable or a flag wins over the file in this as well.
-                if file::may_ask_for_key(&self.file) && !loaded.says("access.require_key") {
+                if self.asks_beyond(&loaded) {
                     loaded.settings.access.require_key = true;
                     loaded.notices.push(Notice::Locked { faults });
                 } else {
@@ -123,6 +127,12 @@ impl Sources {
                 Ok(loaded)
             }
         }
+    }
+
+    /// Whether the faulty file may ask for a key where `loaded`, which serves instead, says
+    /// nothing of one. A variable or a flag wins over the file in this as well.
+    fn asks_beyond(&self, loaded: &Loaded) -> bool {
+        file::may_ask_for_key(&self.file) && !loaded.says("access.require_key")
     }
 
     /// As [`load`](Self::load), for a program that will serve: keeps a file with faults aside,
@@ -243,6 +253,17 @@ impl Loaded {
         if had_file && !sources.file.exists() {
             return Err(LoadError {
                 faults: vec![Fault::Gone {
+                    file: sources.file.clone(),
+                }],
+            });
+        }
+        // A file that comes to nothing is no mended one: an editor may be at it.
+        let is_locked = |notice: &Notice| matches!(notice, Notice::Locked { .. });
+        if self.notices.iter().any(is_locked)
+            && matches!(file::read(&sources.file), Content::Missing | Content::Empty)
+        {
+            return Err(LoadError {
+                faults: vec![Fault::Empty {
                     file: sources.file.clone(),
                 }],
             });

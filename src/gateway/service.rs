@@ -136,12 +136,16 @@ async fn respond(
         note(&gateway, id, &refusal);
         return Err(refusal);
     }
-    if let Err(refusal) = gateway.hop.first_time(&parts.headers) {
-        gateway.leads_back();
-        note(&gateway, id, &refusal);
-        return Err(refusal);
-    }
     let gated = gates(&gateway, &settings, &parts, accepted.local);
+    let gated = gated.and_then(|passed| match gateway.hop.first_time(&parts.headers) {
+        Ok(()) => Ok(passed),
+        Err(refusal) => {
+            if gateway.hop.was_here(&parts.headers) {
+                gateway.leads_back();
+            }
+            Err((refusal, Some(passed.0)))
+        }
+    });
     let (visitor, routed, app) = match gated {
         Ok(passed) => passed,
         Err((refusal, visitor)) => {

@@ -163,9 +163,10 @@ impl StreamRelay {
             None => Outage::Reset,
         };
         self.why = None;
-        let how = match outage {
-            Outage::ProcessGone { death } => Cut::ProcessGone { death },
-            _ => Cut::Reset,
+        let how = if let Outage::ProcessGone { death } = outage {
+            Cut::ProcessGone { death }
+        } else {
+            Cut::Reset
         };
         let refusal = Refusal::Interrupted { how };
         frame(self.cut(&refusal, Ending::Died(outage)))

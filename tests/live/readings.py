@@ -57,7 +57,9 @@ class Upstream(http.server.BaseHTTPRequestHandler):
 class Gateway:
     def __init__(self, oneslotd, port, interval_ms, idle_interval_s=10):
         self.home = tempfile.TemporaryDirectory()
-        config = f"{self.home.name}/oneslot.toml"
+        # A folder of its own: the configuration's is watched, and so is the one around it.
+        os.mkdir(f"{self.home.name}/config")
+        config = f"{self.home.name}/config/oneslot.toml"
         with open(config, "w", encoding="ascii") as file:
             file.write(f'upstream.base_url = "http://127.0.0.1:{port}"\n')
             file.write(f"pressure.interval_ms = {interval_ms}\n")

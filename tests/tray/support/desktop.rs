@@ -1,7 +1,7 @@
 //! A desktop of its own for each test: an X server that nobody sees, and a private session bus.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
@@ -12,7 +12,8 @@ pub(crate) struct Desktop {
     bus: Option<Child>,
     display: String,
     address: Option<String>,
-    home: TempDir,
+    home: PathBuf,
+    _room: TempDir,
 }
 
 /// Whether there is a session bus.
@@ -46,12 +47,17 @@ impl Desktop {
                 .spawn()
                 .expect("dbus-daemon is installed")
         });
+        // A folder within one: what others do beside it in a busy place is nobody's business here.
+        let room = tempfile::tempdir().expect("a temporary directory can be made");
+        let home = room.path().join("home");
+        std::fs::create_dir(&home).expect("a directory can be made");
         Self {
             screen,
             address: child.as_mut().map(first_line),
             bus: child,
             display,
-            home: tempfile::tempdir().expect("a temporary directory can be made"),
+            home,
+            _room: room,
         }
     }
 
@@ -67,7 +73,7 @@ impl Desktop {
 
     /// Everything a program may write to lies under this directory.
     pub(crate) fn home(&self) -> &Path {
-        self.home.path()
+        &self.home
     }
 
     /// A program on this desktop, with an environment of its own: nothing of the caller's leaks
