@@ -52,7 +52,7 @@ fn before(desktop: &Desktop, url: &str) -> Program {
         &format!("upstream.base_url = {url:?}"),
         "health.cooldown_ms = 4000",
         "health.cooldown_max_ms = 4000",
-        "health.idle_interval_s = 2",
+        "health.idle_interval_s = 3",
         "pressure.interval_ms = 250",
         "pressure.rise_readings = 1",
         "pressure.fall_quiet_s = 1",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use oneslot::gateway::Gateway;
 use oneslot::record::log::Log;
 use oneslot::record::snapshot::{Face, Snapshot};
-use tokio::time::sleep;
+use tokio::time::{Sleep, sleep};
 
 use crate::face::Whose;
 
@@ -34,7 +34,8 @@ pub(super) async fn show(shared: &Arc<Shared>, gateway: &Arc<Gateway>, log: Opti
     loop {
         changes.mark_unchanged();
         let snapshot = Arc::new(gateway.snapshot());
-        let next = next_by_time(&snapshot, shared.is_seen());
+        // Runs from now on, not from the end of the pace.
+        let timer = next_by_time(&snapshot, shared.is_seen()).map(sleep);
         shared.shown.send_replace(Shown {
             run: run.clone(),
             whose: Some(Whose::Own),
@@ -52,7 +53,7 @@ pub(super) async fn show(shared: &Arc<Shared>, gateway: &Arc<Gateway>, log: Opti
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
             _ = looks.changed() => {}
-            () = after(next) => {}
+            () = due(timer) => {}
         }
     }
 }
@@ -60,7 +61,11 @@ pub(super) async fn show(shared: &Arc<Shared>, gateway: &Arc<Gateway>, log: Opti
 /// When the words change although nothing happens.
 fn next_by_time(snapshot: &Snapshot, is_seen: bool) -> Option<Duration> {
     let by_state = match (snapshot.state, snapshot.pause) {
-        (Face::Cooling, _) => Some(COUNTDOWN),
+        // Its end is a change of the state that nothing else tells of.
+        (Face::Cooling, _) => {
+            let left = Duration::from_millis(snapshot.health.cooldown_ms.max(1));
+            Some(COUNTDOWN.min(left))
+        }
         (_, Some(pause)) => pause.until_ms.map(|until| {
             let left = until.saturating_sub(snapshot.now_ms);
             // To the moment in which a whole minute less is left.
@@ -76,9 +81,9 @@ fn next_by_time(snapshot: &Snapshot, is_seen: bool) -> Option<Duration> {
     by_state.into_iter().chain(by_panel).min()
 }
 
-async fn after(time: Option<Duration>) {
-    match time {
-        Some(time) => sleep(time).await,
+async fn due(timer: Option<Sleep>) {
+    match timer {
+        Some(timer) => timer.await,
         None => std::future::pending().await,
     }
 }
@@ -109,8 +114,14 @@ mod tests {
     #[test]
     fn a_countdown_moves_by_seconds_and_a_pause_by_minutes() {
         let next = |state, left, seen| next_by_time(&snapshot(state, left), seen);
-        assert_eq!(next(Face::Cooling, None, false), Some(COUNTDOWN));
         let in_ms = |ms| Some(Duration::from_millis(ms));
+        let cooling = |left| {
+            let mut cooling = snapshot(Face::Cooling, None);
+            cooling.health.cooldown_ms = left;
+            next_by_time(&cooling, false)
+        };
+        assert_eq!(cooling(2_500), Some(COUNTDOWN));
+        assert_eq!(cooling(300), in_ms(300), "its end is seen when it comes");
         assert_eq!(next(Face::Paused, Some(61_000), false), in_ms(1_000));
         assert_eq!(next(Face::Paused, Some(60_000), false), in_ms(60_000));
         assert_eq!(next(Face::Paused, Some(900_000), true), Some(QUIET));
