@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
 use crate::desk::Now;
+use crate::fault;
 
 /// A wall clock that gains more than this on the runtime's at once was not set right: the machine
 /// slept. A person who sets it forward by more is taken for a sleep, where the system keeps no
@@ -87,6 +88,9 @@ impl Clock {
 
     /// Compares the clocks, where the system keeps no count of its own.
     pub fn compare(&self) {
+        if let Some(slept) = fault::slept() {
+            self.sleep_seen(slept);
+        }
         if self.slept.counted_before.is_some() {
             return;
         }

@@ -1,8 +1,11 @@
-//! Panics on demand, for the tests that prove what a panic may not do.
+//! Panics on demand, for the tests that prove what a panic may not do, and sleep of the machine,
+//! which no test can bring about.
 //!
 //! Only with the feature `fault-injection`, which no shipped program has; without it a call is
-//! nothing. The file named by `ONESLOT_FAULT` holds the stage that shall panic, and on a second
-//! line what it shall say; it is used up by the panic.
+//! nothing. The file named by `ONESLOT_FAULT` holds the stage that shall panic and on a second
+//! line what it shall say, or `Slept` and the seconds; it is used up by what it asks for.
+
+use std::time::Duration;
 
 /// Where a panic can be asked for, in the order of a request's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,18 +32,32 @@ pub(crate) enum Stage {
 #[cfg(feature = "fault-injection")]
 #[expect(clippy::panic, reason = "that is what it is for")]
 pub(crate) fn at(stage: Stage) {
-    let Some(file) = std::env::var_os("ONESLOT_FAULT") else {
-        return;
-    };
-    let Ok(wish) = std::fs::read_to_string(&file) else {
-        return;
-    };
-    let (wanted, words) = wish.split_once('\n').unwrap_or((&wish, ""));
-    if wanted == format!("{stage:?}") && std::fs::remove_file(&file).is_ok() {
+    if let Some(words) = wish(&format!("{stage:?}")) {
         panic!("{words}");
     }
+}
+
+/// How long the machine slept since this was last asked, if a test says that it did.
+#[cfg(feature = "fault-injection")]
+pub(crate) fn slept() -> Option<Duration> {
+    wish("Slept")?.parse().ok().map(Duration::from_secs)
+}
+
+/// What a test wants by this name, once.
+#[cfg(feature = "fault-injection")]
+fn wish(name: &str) -> Option<String> {
+    let file = std::env::var_os("ONESLOT_FAULT")?;
+    let wish = std::fs::read_to_string(&file).ok()?;
+    let (wanted, words) = wish.split_once('\n').unwrap_or((&wish, ""));
+    (wanted == name && std::fs::remove_file(&file).is_ok()).then(|| words.to_owned())
 }
 
 /// Nothing.
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn at(_stage: Stage) {}
+
+/// Never.
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn slept() -> Option<Duration> {
+    None
+}

@@ -1,11 +1,15 @@
 //! What the Linux kernel tells through a file that becomes ready: the end of a process, the
-//! beginning of a stall. Nothing is looked at meanwhile.
+//! beginning of a stall, a step of the wall clock. Nothing is looked at meanwhile.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -44,6 +48,34 @@ pub fn stalls(trigger: &str) -> io::Result<Told<File>> {
     told(file, Interest::PRIORITY)
 }
 
+/// Steps of the wall clock: somebody set it, or the machine slept meanwhile (`timerfd_create(2)`,
+/// `TFD_TIMER_CANCEL_ON_SET`).
+///
+/// # Errors
+/// The kernel gives no such timer.
+pub fn clock_steps() -> io::Result<Told<OwnedFd>> {
+    let timer = timerfd_create(
+        TimerfdClockId::Realtime,
+        TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
+    )?;
+    let none = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // Its end is not waited for: the kernel's clocks do not reach as far.
+    let never = Timespec {
+        tv_sec: i64::MAX,
+        ..none
+    };
+    let until = Itimerspec {
+        it_interval: none,
+        it_value: never,
+    };
+    let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+    timerfd_settime(&timer, flags, &until)?;
+    told(timer, Interest::READABLE)
+}
+
 impl<T: AsRawFd> Told<T> {
     /// Resolves when the kernel says it (again).
     ///
@@ -60,7 +92,7 @@ impl<T: AsRawFd> Told<T> {
 
 #[expect(
     deprecated,
-    reason = "its successor is unsafe for the sake of files that lie about their descriptor; these two own theirs"
+    reason = "its successor is unsafe for the sake of files that lie about their descriptor; these own theirs"
 )]
 fn told<T: AsRawFd>(file: T, interest: Interest) -> io::Result<Told<T>> {
     let file = AsyncFd::with_interest(file, interest)?;
@@ -68,6 +100,7 @@ fn told<T: AsRawFd>(file: T, interest: Interest) -> io::Result<Told<T>> {
 }
 
 #[cfg(test)]
+#[expect(clippy::expect_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
     use crate::pressure::stall::TRIGGER;
@@ -85,5 +118,12 @@ mod tests {
             "a window that is open to every user: {told:?}"
         );
         assert!(stalls("full 200000 3").is_err(), "not a window");
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_nobody_sets_tells_nothing() {
+        let steps = clock_steps().expect("every kernel has such a timer");
+        let heard = tokio::time::timeout(std::time::Duration::from_millis(50), steps.heard());
+        assert!(heard.await.is_err(), "it is armed, and far from its end");
     }
 }

@@ -1,4 +1,8 @@
-//! What the machine runs on, by the files that Linux keeps for each supply. Elsewhere unknown.
+//! What the machine runs on, by the files that Linux keeps for each supply, and keeping it awake.
+//! Elsewhere unknown and not done.
+
+#[cfg(target_os = "linux")]
+pub mod awake;
 
 use std::path::{Path, PathBuf};
 

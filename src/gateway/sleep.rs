@@ -1,16 +1,24 @@
 //! Sleep, wake and battery: what the machine does with its power, and what follows for us.
 //!
-//! Waking up is told by logind where there is one, else seen by the clocks at the next event.
-//! Then kept connections are closed, for the other end may be gone, and time goes on as it did
+//! Waking up is told by the kernel, which sets its wall clock then, where it is Linux; else it is
+//! seen by the clocks at the next event. Then kept connections are closed, for the other end may be gone, and time goes on as it did
 //! for people; one probe follows, however long the sleep was. The machine is kept awake only if
 //! the configuration says so, only while a request is in flight, and never on battery.
 
+#[cfg(target_os = "linux")]
+use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::config::Settings;
 use crate::desk::Event;
+#[cfg(target_os = "linux")]
+use crate::kernel::{self, Told};
+#[cfg(target_os = "linux")]
+use crate::power::awake::Awake;
 use crate::power::{Source, Supplies};
 
 use super::{Gateway, rules};
@@ -106,49 +114,52 @@ impl Gateway {
 /// Watches for sleep, for as long as the gateway lives.
 pub(super) async fn watch(gateway: Arc<Gateway>) {
     let mut changes = gateway.owner.changes();
-    #[cfg(target_os = "linux")]
-    let mut logind = logind::Manager::reach().await;
+    let steps = Steps::ask();
     let clock = gateway.owner.clock();
     let mut known = clock.slept();
     loop {
-        #[cfg(target_os = "linux")]
-        let told = async {
-            match &mut logind {
-                Some(manager) => manager.sleeping().await,
-                None => std::future::pending().await,
-            }
-        };
-        #[cfg(not(target_os = "linux"))]
-        let told = std::future::pending::<Option<bool>>();
-        let said = tokio::select! {
-            changed = changes.changed() => match changed {
-                Ok(()) => None,
-                Err(_) => return,
-            },
-            said = told => Some(said),
-        };
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            () = steps.heard() => {}
+        }
         clock.compare();
         let slept = clock.slept().saturating_sub(known);
-        match said {
-            // It falls asleep: nothing kept open is worth keeping.
-            Some(Some(true)) => gateway.drop_connections(),
-            Some(Some(false)) => {
-                known += slept;
-                gateway.woke(slept);
-            }
-            #[cfg(target_os = "linux")]
-            Some(None) => {
-                tracing::debug!("logind is gone; sleep is seen by the clocks");
-                logind = None;
-            }
-            #[cfg(not(target_os = "linux"))]
-            Some(None) => {}
-            None if slept >= SLEEP => {
-                known += slept;
-                gateway.woke(slept);
-            }
-            None => {}
+        if slept >= SLEEP {
+            known += slept;
+            gateway.woke(slept);
         }
+    }
+}
+
+/// What tells that the wall clock was set, which waking up does too.
+struct Steps {
+    #[cfg(target_os = "linux")]
+    told: Option<Told<OwnedFd>>,
+}
+
+impl Steps {
+    #[cfg(target_os = "linux")]
+    fn ask() -> Self {
+        let told = kernel::clock_steps()
+            .inspect_err(|error| tracing::debug!(%error, "sleep is seen at the next event"))
+            .ok();
+        Self { told }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn ask() -> Self {
+        Self {}
+    }
+
+    /// Resolves at the next; never where nobody tells.
+    async fn heard(&self) {
+        #[cfg(target_os = "linux")]
+        if let Some(told) = &self.told
+            && told.heard().await.is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
     }
 }
 
@@ -156,19 +167,21 @@ pub(super) async fn watch(gateway: Arc<Gateway>) {
 #[cfg(target_os = "linux")]
 pub(super) async fn keep_awake(gateway: Arc<Gateway>) {
     let mut changes = gateway.owner.changes();
-    let mut held = None;
+    let mut kept = None;
     loop {
         let wanted = gateway.settings().power.keep_awake
             && gateway.is_answering()
             && gateway.source() == Source::Mains;
         if !wanted {
-            // Letting go of the handle lets the machine sleep.
-            held = None;
-        } else if held.is_none() {
+            if let Some(awake) = kept.take().flatten() {
+                blocking(move || Awake::let_go(awake)).await;
+            }
+        } else if kept.is_none() {
             tokio::time::sleep(WORTH_WAKING).await;
             gateway.see_power();
             if gateway.is_answering() && gateway.source() == Source::Mains {
-                held = Some(logind::hold().await);
+                // Where it is not granted it is not asked again for this request.
+                kept = Some(blocking(Awake::keep).await);
             }
             continue;
         }
@@ -178,87 +191,14 @@ pub(super) async fn keep_awake(gateway: Arc<Gateway>) {
     }
 }
 
+/// What came of starting a program, or of waiting for its end.
 #[cfg(target_os = "linux")]
-mod logind {
-    //! systemd's log-in daemon on the system bus, as far as sleep goes.
-
-    use std::future::poll_fn;
-    use std::pin::Pin;
-
-    use futures_core::Stream as _;
-    use zbus::zvariant::OwnedFd;
-    use zbus::{Connection, Message, MessageStream};
-
-    const NAME: &str = "org.freedesktop.login1";
-    const PATH: &str = "/org/freedesktop/login1";
-    const INTERFACE: &str = "org.freedesktop.login1.Manager";
-
-    /// Tells when the machine falls asleep and wakes.
-    pub(super) struct Manager {
-        signals: MessageStream,
-    }
-
-    impl Manager {
-        /// Subscribes; `None` where there is no bus.
-        pub(super) async fn reach() -> Option<Self> {
-            match Self::subscribe().await {
-                Ok(manager) => Some(manager),
-                Err(error) => {
-                    tracing::debug!(%error, "logind does not tell of sleep; it is seen by the clocks");
-                    None
-                }
-            }
-        }
-
-        async fn subscribe() -> zbus::Result<Self> {
-            let bus = Connection::system().await?;
-            let rule = zbus::MatchRule::builder()
-                .msg_type(zbus::message::Type::Signal)
-                .sender(NAME)?
-                .interface(INTERFACE)?
-                .member("PrepareForSleep")?
-                .build();
-            let signals = MessageStream::for_match_rule(rule, &bus, None).await?;
-            Ok(Self { signals })
-        }
-
-        /// The next word: whether the machine falls asleep (true) or is awake again; `None` when
-        /// the bus is gone.
-        ///
-        /// # Cancel safety
-        /// A word that was not taken is there at the next call.
-        pub(super) async fn sleeping(&mut self) -> Option<bool> {
-            loop {
-                let next = poll_fn(|cx| Pin::new(&mut self.signals).poll_next(cx)).await?;
-                let said = next
-                    .ok()
-                    .and_then(|message: Message| message.body().deserialize::<bool>().ok());
-                if said.is_some() {
-                    return said;
-                }
-            }
-        }
-    }
-
-    /// Keeps the machine from falling asleep by itself, until what is returned is dropped;
-    /// `None` where that is not granted, which is then not asked again for this request.
-    pub(super) async fn hold() -> Option<OwnedFd> {
-        let held = async {
-            let bus = Connection::system().await?;
-            // Without a proxy, which would bring a cache of properties into the program.
-            let words = ("sleep:idle", "OneSlot", "A local model answers", "block");
-            let (name, interface) = (Some(NAME), Some(INTERFACE));
-            let call = bus.call_method(name, PATH, interface, "Inhibit", &words);
-            call.await?.body().deserialize::<OwnedFd>()
-        };
-        match held.await {
-            Ok(handle) => Some(handle),
-            Err(error) => {
-                tracing::debug!(%error, "the machine cannot be kept awake");
-                None
-            }
-        }
-    }
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Option<T> {
+    let done = tokio::task::spawn_blocking(work).await.ok()?;
+    done.inspect_err(|error| tracing::debug!(%error, "the machine cannot be kept awake"))
+        .ok()
 }
 
 #[cfg(test)]

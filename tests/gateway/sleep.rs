@@ -1,4 +1,5 @@
-//! Sleep and waking, told by a fake log-in daemon on a bus of its own.
+//! Sleep and waking, as a test tells of it, and keeping awake, by a fake log-in daemon on a bus of
+//! its own and the real `systemd-inhibit`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -33,20 +34,15 @@ impl Manager {
         inhibitors.granted.push(ours);
         OwnedFd::from(std::os::fd::OwnedFd::from(theirs))
     }
-
-    #[zbus(signal)]
-    async fn prepare_for_sleep(
-        emitter: &zbus::object_server::SignalEmitter<'_>,
-        start: bool,
-    ) -> zbus::Result<()>;
 }
 
 /// A system bus with nothing on it but a log-in daemon.
 struct Bus {
     daemon: Child,
     address: String,
-    say: mpsc::Sender<bool>,
     inhibitors: Arc<Mutex<Inhibitors>>,
+    /// The log-in daemon serves until this is dropped.
+    _serving: mpsc::Sender<()>,
 }
 
 impl Bus {
@@ -62,25 +58,24 @@ impl Bus {
         BufReader::new(stdout).read_line(&mut address).unwrap();
         let address = address.trim().to_owned();
         let inhibitors = Arc::new(Mutex::new(Inhibitors::default()));
-        let (say, said) = mpsc::channel();
+        let (serving, until) = mpsc::channel();
         let (ready, is_ready) = mpsc::channel();
         let manager = Manager(Arc::clone(&inhibitors));
         let at = address.clone();
-        std::thread::spawn(move || serve(&at, manager, &said, &ready));
+        std::thread::spawn(move || serve(&at, manager, &until, &ready));
         is_ready
             .recv_timeout(Duration::from_secs(20))
             .expect("the log-in daemon is on the bus");
         Self {
             daemon,
             address,
-            say,
             inhibitors,
+            _serving: serving,
         }
     }
 
-    /// `PrepareForSleep`: true before it sleeps, false when it is awake.
-    fn prepare_for_sleep(&self, start: bool) {
-        self.say.send(start).unwrap();
+    fn asked(&self) -> Vec<String> {
+        self.inhibitors.lock().unwrap().asked.clone()
     }
 
     /// Whether a granted lock is still held.
@@ -100,13 +95,13 @@ impl Drop for Bus {
     }
 }
 
-fn serve(address: &str, manager: Manager, said: &mpsc::Receiver<bool>, ready: &mpsc::Sender<()>) {
+fn serve(address: &str, manager: Manager, until: &mpsc::Receiver<()>, ready: &mpsc::Sender<()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .unwrap();
-    let connection = runtime.block_on(async {
+    let _connection = runtime.block_on(async {
         zbus::connection::Builder::address(address)
             .unwrap()
             .name("org.freedesktop.login1")
@@ -118,18 +113,7 @@ fn serve(address: &str, manager: Manager, said: &mpsc::Receiver<bool>, ready: &m
             .unwrap()
     });
     ready.send(()).unwrap();
-    for start in said {
-        runtime.block_on(async {
-            let object = connection
-                .object_server()
-                .interface::<_, Manager>("/org/freedesktop/login1")
-                .await
-                .unwrap();
-            Manager::prepare_for_sleep(object.signal_emitter(), start)
-                .await
-                .unwrap();
-        });
-    }
+    let _ = until.recv();
 }
 
 fn started(bus: &Bus, upstream: &Upstream, config: &str) -> Gateway {
@@ -137,6 +121,31 @@ fn started(bus: &Bus, upstream: &Upstream, config: &str) -> Gateway {
         .config(config)
         .env("DBUS_SYSTEM_BUS_ADDRESS", &bus.address)
         .start()
+}
+
+/// A machine that sleeps for a minute whenever a test says so.
+struct Sleeper {
+    wish: std::path::PathBuf,
+    _home: tempfile::TempDir,
+}
+
+impl Sleeper {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        Self {
+            wish: home.path().join("fault"),
+            _home: home,
+        }
+    }
+
+    /// Sleeps and wakes; the clocks are compared when something happens.
+    fn nap(&self, gateway: &Gateway) {
+        std::fs::write(&self.wish, "Slept\n60").unwrap();
+        for target in ["/oneslot/pause", "/oneslot/resume"] {
+            assert!(gateway.control("POST", target, "").status() < 300);
+        }
+        eventually("the nap is noticed", || (!self.wish.exists()).then_some(()));
+    }
 }
 
 /// Asked for its list of models so often: that is a probe.
@@ -151,20 +160,13 @@ fn probes(upstream: &Upstream) -> usize {
 
 #[test]
 fn after_waking_kept_connections_are_dropped_and_probes_do_not_storm() {
-    let bus = Bus::start();
     let upstream = Upstream::plain();
-    let mut gateway = started(&bus, &upstream, "health.idle_interval_s = 3600");
+    let sleeper = Sleeper::new();
+    let mut gateway = Setup::before(&upstream)
+        .config("health.idle_interval_s = 3600")
+        .env("ONESLOT_FAULT", &sleeper.wish.display().to_string())
+        .start();
     let wakes = |gateway: &Gateway| gateway.said().matches("the machine slept").count();
-    // The subscription may come after the first answers. One word at a time: one that is heard
-    // later would close the connections below.
-    eventually("it hears the log-in daemon", || {
-        bus.prepare_for_sleep(false);
-        let heard = (0..40).any(|_| {
-            std::thread::sleep(Duration::from_millis(25));
-            wakes(&gateway) > 0
-        });
-        heard.then_some(())
-    });
     assert_eq!(gateway.chat(&chat::whole("one")).status(), 200);
     assert_eq!(gateway.chat(&chat::whole("two")).status(), 200);
     let connections = |upstream: &Upstream| {
@@ -186,20 +188,20 @@ fn after_waking_kept_connections_are_dropped_and_probes_do_not_storm() {
         upstream.look(|state| {
             let mut log = state.log.iter().rev();
             let probe = log.find(|seen| seen.request.path() == "/v1/models");
-            probe.map(|seen| seen.connection)
+            probe.expect("it was asked").connection
         })
     };
-    let kept = asked(&gateway);
-    assert_eq!(asked(&gateway), kept, "kept for the next question too");
+    asked(&gateway);
+    let kept: Vec<_> =
+        upstream.look(|state| state.log.iter().map(|seen| seen.connection).collect());
+    assert!(kept.contains(&asked(&gateway)), "kept for questions too");
 
-    let (before, woken) = (probes(&upstream), wakes(&gateway));
-    bus.prepare_for_sleep(true);
-    bus.prepare_for_sleep(false);
-    eventually("it is awake", || (wakes(&gateway) > woken).then_some(()));
-    // Ten naps are no more than one.
+    let before = probes(&upstream);
+    sleeper.nap(&gateway);
+    eventually("it is awake", || (wakes(&gateway) > 0).then_some(()));
+    // Ten more are no more than one.
     for _ in 0..10 {
-        bus.prepare_for_sleep(true);
-        bus.prepare_for_sleep(false);
+        sleeper.nap(&gateway);
     }
     std::thread::sleep(Duration::from_secs(3));
     let after = probes(&upstream);
@@ -214,7 +216,7 @@ fn after_waking_kept_connections_are_dropped_and_probes_do_not_storm() {
         seen[1], seen[2],
         "the old connection is not trusted: {seen:?}"
     );
-    assert_ne!(asked(&gateway), kept, "nor is the one for questions");
+    assert!(!kept.contains(&asked(&gateway)), "nor is one for questions");
     gateway.stands(&upstream);
 }
 
@@ -226,23 +228,24 @@ fn the_machine_is_kept_awake_only_while_a_request_is_in_flight_and_only_if_wante
     assert!(!bus.is_held(), "not while nothing runs");
     let asked = hold(&gateway, &upstream);
     eventually("it is kept awake", || bus.is_held().then_some(()));
-    assert_eq!(
-        bus.inhibitors.lock().unwrap().asked,
-        ["sleep:idle OneSlot block"],
-        "asked once"
-    );
+    assert_eq!(bus.asked(), ["sleep:idle OneSlot block"], "asked once");
     asked.release();
     eventually("it may sleep", || (!bus.is_held()).then_some(()));
     gateway.stands(&upstream);
 
+    // Also when it is killed in the middle of an answer.
+    let asked = hold(&gateway, &upstream);
+    eventually("it is kept awake again", || bus.is_held().then_some(()));
+    gateway.signal("KILL");
+    eventually("nobody is left to hold it", || {
+        (!bus.is_held()).then_some(())
+    });
+    drop(asked);
+
     let other = started(&bus, &upstream, "");
-    let asked = bus.inhibitors.lock().unwrap().asked.len();
+    let before = bus.asked().len();
     let running = hold(&other, &upstream);
     std::thread::sleep(Duration::from_millis(1500));
-    assert_eq!(
-        bus.inhibitors.lock().unwrap().asked.len(),
-        asked,
-        "off unless a person wants it"
-    );
+    assert_eq!(bus.asked().len(), before, "off unless a person wants it");
     running.release();
 }

@@ -17,7 +17,7 @@ pub(super) const PYTHON: [Tool; 1] = [PYTHON3];
 pub(super) const LIVE: [Tool; 3] = [PYTHON3, NPM, CURL];
 
 /// For the tests of what only Linux has.
-pub(super) const LINUX: [Tool; 1] = [DBUS];
+pub(super) const LINUX: [Tool; 2] = [DBUS, INHIBIT];
 
 /// For the panel's packages.
 pub(super) const PANEL: [Tool; 1] = [NPM];
@@ -97,11 +97,17 @@ const NPM: Tool = Tool {
     packages: &["npm"],
 };
 
-/// A message bus, for a fake of the daemon that tells of sleep.
+/// A message bus, for a fake of the daemon that keeps a machine awake.
 const DBUS: Tool = Tool {
     name: "dbus-daemon",
     proof: ("dbus-daemon", &["--version"]),
     packages: &["dbus-daemon"],
+};
+
+const INHIBIT: Tool = Tool {
+    name: "systemd-inhibit",
+    proof: ("systemd-inhibit", &["--version"]),
+    packages: &["systemd"],
 };
 
 const CURL: Tool = Tool {
