@@ -7,10 +7,12 @@ use crate::panel;
 
 /// Variables that must be set before the toolkit starts: with them a graphics driver that fails
 /// cannot end the process, which would take the gateway along; without GL it is also 26 MiB
-/// smaller.
+/// smaller. WebKit's own watch on memory would read the system's tables every few seconds for as
+/// long as we run, once a panel was open: what a panel holds is given back when it closes.
 #[cfg(target_os = "linux")]
-const VARIABLES: [(&str, &str); 2] = [
+const VARIABLES: [(&str, &str); 3] = [
     ("WEBKIT_DISABLE_DMABUF_RENDERER", "1"),
+    ("WEBKIT_DISABLE_MEMORY_PRESSURE_MONITOR", "1"),
     ("GDK_GL", "disable"),
 ];
 

@@ -17,9 +17,9 @@ use super::support::program::{Program, Setup};
 use super::support::{LIMIT, chat, eventually, network, within};
 
 const WINDOW: u32 = 2048;
-/// How long after a change of the gateway the icon may still say the old. The model takes both
-/// processors meanwhile; the second that people are promised is asked for in `states`.
-const SOON: Duration = Duration::from_secs(4);
+/// How long after a change of the gateway the icon may still say the old: the second that people
+/// are promised, and as much again for a machine that the model keeps busy. What it took is printed.
+const SOON: Duration = Duration::from_secs(2);
 
 /// A chat that takes as long as this many tokens do.
 fn lasting(tokens: u32) -> Value {
@@ -64,12 +64,15 @@ fn before(desktop: &Desktop, url: &str) -> Program {
     setup.start()
 }
 
-/// The icon's look within a second of the gateway being in this state.
+/// The icon's look soon after the gateway came into this state.
 fn seen(tray: &Program, icon: &Icon, state: &str, said: &str) -> Look {
     within(LIVE_LIMIT, &format!("the gateway is {state}"), || {
         (tray.status()["state"] == state).then_some(())
     });
-    icon.until_begins(SOON, said)
+    let changed = Instant::now();
+    let look = icon.until_begins(SOON, said);
+    println!("{state} was seen after {:?}", changed.elapsed());
+    look
 }
 
 fn change_settings(tray: &Program, desktop: &Desktop, change: impl FnOnce(&str) -> String) {
@@ -78,7 +81,7 @@ fn change_settings(tray: &Program, desktop: &Desktop, change: impl FnOnce(&str) 
 }
 
 #[test]
-fn each_state_of_a_real_server_is_seen_soon() {
+fn each_state_of_a_real_server_is_seen_within_a_second() {
     let _alone = alone();
     let desktop = Desktop::new();
     let host = Host::on(&desktop);
@@ -123,9 +126,6 @@ fn each_state_of_a_real_server_is_seen_soon() {
         !cut.text().contains("[DONE]"),
         "half an answer is not whole"
     );
-    let look = seen(&tray, &icon, "down", "llama.cpp does not answer");
-    new(look, "down");
-    seen(&tray, &icon, "cooling", "llama.cpp failed · tries again in");
 
     slowly(&mut model, || {
         new(seen(&tray, &icon, "loading", "Loading"), "loading");
@@ -138,7 +138,33 @@ fn each_state_of_a_real_server_is_seen_soon() {
     new(look, "paused");
     icon.press("Resume");
     seen(&tray, &icon, "ready", "Ready");
-    assert_eq!(pictures.len(), 8, "each state has a picture of its own");
+    assert_eq!(pictures.len(), 7, "each state has a picture of its own");
+}
+
+#[test]
+fn a_real_server_that_nobody_asks_is_left_alone_until_a_person_checks() {
+    let _alone = alone();
+    let desktop = Desktop::new();
+    let host = Host::on(&desktop);
+    let mut model = RealModel::start(WINDOW);
+    let tray = before(&desktop, &model.url());
+    let icon = host.icon();
+    let ready = seen(&tray, &icon, "ready", "Ready");
+
+    model.kill();
+    assert!(tray.control("/oneslot/check").status() < 300);
+    let cooling = seen(&tray, &icon, "cooling", "llama.cpp failed · tries again in");
+    let down = seen(&tray, &icon, "down", "llama.cpp does not answer");
+    let pictures = HashSet::from([&ready.picture, &cooling.picture, &down.picture]);
+    assert_eq!(pictures.len(), 3, "each state has a picture of its own");
+
+    icon.press("Check now");
+    seen(&tray, &icon, "cooling", "llama.cpp failed · tries again in");
+    model.begin_again().until_ready();
+    // The row is gone if the new process was seen before.
+    assert!(tray.control("/oneslot/check").status() < 300);
+    seen(&tray, &icon, "ready", "Ready");
+    assert_eq!(served(&tray), 200, "and it serves again");
 }
 
 struct Ends<'a>(&'a AtomicBool);

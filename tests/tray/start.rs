@@ -255,7 +255,11 @@ fn its_toolkit_is_started_so_that_a_graphics_driver_cannot_end_it() {
     let tray = Setup::bare(&desktop).args(&["--hidden", "--demo"]).start();
     let environment = std::fs::read(format!("/proc/{}/environ", tray.pid())).unwrap();
     let environment = String::from_utf8_lossy(&environment).into_owned();
-    for set in ["WEBKIT_DISABLE_DMABUF_RENDERER=1", "GDK_GL=disable"] {
+    for set in [
+        "WEBKIT_DISABLE_DMABUF_RENDERER=1",
+        "WEBKIT_DISABLE_MEMORY_PRESSURE_MONITOR=1",
+        "GDK_GL=disable",
+    ] {
         assert!(environment.contains(set), "{set} is set for itself");
     }
 }
