@@ -90,8 +90,8 @@ fn ten_thousand_changes_of_the_gateway_leave_no_growth_and_are_drawn_at_a_steady
         signals.all()
     );
     assert!(grown < 3 * 1024, "10,000 changes took {grown} KiB");
-    // Two looks a second, and one for the last state.
-    let most = usize::try_from(took.as_millis() / 500 + 2).unwrap();
+    // Four looks a second, and one for the last state.
+    let most = usize::try_from(took.as_millis() / 250 + 2).unwrap();
     for member in ["NewIcon", "LayoutUpdated"] {
         let count = signals.count(member);
         assert!(count <= most, "{member}: {count} in {took:?}, not {most}");
