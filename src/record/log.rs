@@ -120,11 +120,18 @@ fn build(
         .map_err(|source| LogError::OpenFile { path, source })?;
     let (people, file) = (Arc::new(people), Arc::new(file));
     let (filter, handle) = reload::Layer::new(targets(level));
-    let to_people = fmt::layer()
-        .with_writer(LineWriter(Arc::clone(&people)))
-        .with_ansi(io::stderr().is_terminal());
+    // Where nothing is coloured, both get the line that was written once.
+    let coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let to_people = coloured.then(|| {
+        let writer = LineWriter(vec![Arc::clone(&people)]);
+        fmt::layer().with_writer(writer).with_ansi(true)
+    });
+    let mut plain = vec![Arc::clone(&file)];
+    if !coloured {
+        plain.push(Arc::clone(&people));
+    }
     let to_file = fmt::layer()
-        .with_writer(LineWriter(Arc::clone(&file)))
+        .with_writer(LineWriter(plain))
         .with_ansi(false);
     let subscriber = tracing_subscriber::registry()
         .with(filter)
@@ -167,9 +174,8 @@ fn log_panic(place: Option<&Location<'_>>, thread: Option<&str>) {
     );
 }
 
-/// Hands each event, formatted whole, to a thread that writes it.
-#[derive(Clone)]
-struct LineWriter(Arc<Lines>);
+/// Hands each event, formatted whole, to the threads that write it.
+struct LineWriter(Vec<Arc<Lines>>);
 
 impl<'a> MakeWriter<'a> for LineWriter {
     type Writer = &'a Self;
@@ -181,7 +187,9 @@ impl<'a> MakeWriter<'a> for LineWriter {
 
 impl io::Write for &LineWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.send(line.to_vec());
+        for lines in &self.0 {
+            lines.send(line.to_vec());
+        }
         Ok(line.len())
     }
 
