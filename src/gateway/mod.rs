@@ -87,8 +87,7 @@ pub struct Gateway {
     pub(crate) large: Semaphore,
     next_id: AtomicU64,
     watchers: AtomicUsize,
-    /// One permit for each event stream there may be.
-    streams: Arc<Semaphore>,
+    streams: control::Streams,
 }
 
 /// Counts somebody who looks, so that probes come more often meanwhile.

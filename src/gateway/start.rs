@@ -186,7 +186,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         hop: Hop::new(std::process::id(), random()),
         next_id: AtomicU64::new(first_id()),
         watchers: AtomicUsize::new(0),
-        streams: Arc::new(Semaphore::new(control::STREAMS)),
+        streams: control::Streams::new(),
     });
     for (code, text) in notices {
         gateway.notice(code, &text);
