@@ -165,6 +165,12 @@ impl Gateway {
     /// Remembers what a person should know, once for each code.
     pub(crate) fn notice(&self, code: &str, text: &str) {
         let mut notices = lock(&self.notices);
+        if notices
+            .iter()
+            .any(|notice| (notice.code.as_str(), notice.text.as_str()) == (code, text))
+        {
+            return;
+        }
         notices.retain(|notice| notice.code != code);
         if notices.len() < REMEMBERED {
             notices.push(Notice {
@@ -178,7 +184,14 @@ impl Gateway {
 
     /// Forgets a notice whose cause is gone.
     pub(crate) fn notice_over(&self, code: &str) {
-        lock(&self.notices).retain(|notice| notice.code != code);
+        let mut notices = lock(&self.notices);
+        let before = notices.len();
+        notices.retain(|notice| notice.code != code);
+        let is_news = notices.len() < before;
+        drop(notices);
+        if is_news {
+            self.owner.touch();
+        }
     }
 
     pub(crate) fn notices(&self) -> Vec<Notice> {

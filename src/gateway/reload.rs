@@ -50,6 +50,10 @@ async fn reload(gateway: &Arc<Gateway>) {
     };
     gateway.notice_over("configuration_invalid");
     gateway.notice_over("configuration_locked");
+    if after.settings.listen == before.settings.listen {
+        // Perhaps a change that failed was taken back.
+        gateway.notice_over("listen");
+    }
     if after.settings == before.settings {
         return;
     }

@@ -29,7 +29,7 @@ use crate::state::{Lock, StateDir, StateError};
 use crate::upstream::{BaseUrlError, Root};
 
 use super::beside::Reads;
-use super::doors::{Doors, listen};
+use super::doors::{self, Doors, listen};
 use super::link::LinkError;
 use super::readings::Readings;
 use super::refused::Refused;
@@ -204,6 +204,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     keep(&mut beside, &gateway, life::watch_life);
     #[cfg(target_os = "linux")]
     keep(&mut beside, &gateway, background::hear_stalls);
+    keep(&mut beside, &gateway, doors::come_back);
     keep(&mut beside, &gateway, reload::watch);
     keep(&mut beside, &gateway, sleep::watch);
     #[cfg(target_os = "linux")]
