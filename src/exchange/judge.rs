@@ -11,10 +11,11 @@ use hyper::body::Incoming;
 use crate::desk::Ending;
 use crate::refusal::{Outage, Refusal, UpstreamError};
 use crate::relay::observe::{Garbled, StreamEnd, StreamObserver, WholeEnd, observe_whole};
+use crate::relay::secret::Secret;
 use crate::relay::stream::{Parts, StreamRelay};
 use crate::relay::whole::{Held, WholeBody};
 use crate::upstream::send::Connection;
-use crate::upstream::{Overflow, error_of, overflow, without_sent_key};
+use crate::upstream::{Overflow, error_of, overflow, sent_key, without_sent_keys};
 
 use super::account::ending_of;
 use super::dispatch::{Dispatch, Try};
@@ -48,12 +49,17 @@ impl Dispatch {
         self.account.answered(observer.observed().content_chunks);
         let head = self.head(&head, told);
         let stop = self.stop_signal();
+        // Without a configured key nothing is looked for: what a client sent is its own.
+        let configured = self.settings.upstream.api_key.as_ref();
+        let secret = configured.and_then(|_| Secret::of(sent_key(&self.call.upward)?));
         let link = Arc::clone(&self.link);
         let model = self.chat.model().map(str::to_owned);
         let parts = Parts {
             first,
             observer,
             rest,
+            sent: std::mem::take(&mut self.call.upward),
+            secret,
             connection,
             sender: Arc::clone(&self.link.sender),
             account: self.account.hand_over(),
@@ -150,7 +156,7 @@ impl Dispatch {
 
     /// The upstream's own error, without the credential it was sent.
     fn relayed(&self, error: UpstreamError) -> Refusal {
-        Refusal::Upstream(without_sent_key(error, &self.call.upward))
+        Refusal::Upstream(without_sent_keys(error, &self.call.upward))
     }
 
     /// The connection was not made, or ended before the answer it owed.

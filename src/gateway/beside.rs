@@ -20,7 +20,7 @@ use crate::refusal::{Clock, Outage, Refusal};
 use crate::relay::whole::{Held, hold};
 use crate::relay::{ResponseBody, full};
 use crate::upstream::send::{Outgoing, is_encoded};
-use crate::upstream::{Kind, error_of, says_loop, without_sent_key};
+use crate::upstream::{Kind, error_of, says_loop, without_sent_keys};
 
 use super::onward::upward_headers;
 use super::service::Passed;
@@ -206,7 +206,7 @@ async fn relayed(
         return Err(
             unsupported(path, parts.status, link.upstream.known_kind()).unwrap_or_else(|| {
                 let error = error_of(parts.status, &parts.headers, &bytes);
-                Refusal::Upstream(without_sent_key(error, &outgoing.headers))
+                Refusal::Upstream(without_sent_keys(error, &outgoing.headers))
             }),
         );
     }

@@ -10,7 +10,7 @@ use crate::support::client::Response;
 use crate::support::flavour::Flavour;
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::refused::{Advice, refused};
-use crate::support::script::Script;
+use crate::support::script::{Gate, Script, delta};
 use crate::support::upstream::Upstream;
 use crate::support::wire::{find, response};
 
@@ -38,6 +38,49 @@ fn a_server_that_repeats_its_key_gives_it_to_no_client() {
             keyless(&gateway.get("/v1/models/m"));
             gateway.stands(&upstream);
         }
+    }
+}
+
+#[test]
+fn a_server_that_repeats_its_key_inside_a_stream_gives_it_to_nobody() {
+    for key in ["sk-UPSTREAMKEY-1234", "local-pass"] {
+        let upstream = Upstream::plain();
+        let mut gateway = Setup::before(&upstream)
+            .config(&format!("upstream.api_key = {key:?}"))
+            .config("health.cooldown_ms = 0\nhealth.cooldown_max_ms = 0")
+            .start();
+        let error = json!({"error": {"message": format!("Wrong key: {key}."),
+            "type": "server_error", "code": key}});
+        for said in [
+            format!("data: {error}\n\n"),
+            format!("event: error\ndata: {error}\n\n"),
+            format!("error: {error}\n\n"),
+        ] {
+            let gate = Gate::new();
+            let script = Script::stream().delta("one").wait_for(&gate);
+            upstream.next_chat(script.chunk(said.as_bytes()).last_chunk());
+            let mut client = gateway.open_chat(&chat::streamed("hello"));
+            client.body_until_has("one");
+            gate.open();
+            let answer = client.finish();
+            let text = answer.text();
+            assert!(
+                !text.contains(key),
+                "the key is the server's secret: {text}"
+            );
+            assert_eq!(text, delta("one") + &said.replace(key, "[key]"));
+        }
+        if key.len() > 16 {
+            let (said, at) = (format!("data: {error}\n\n"), error.to_string().len() - 5);
+            let (one, two) = said.as_bytes().split_at(at);
+            let script = Script::stream().delta("one").chunk(one);
+            upstream.next_chat(script.chunk(two).last_chunk());
+            let text = gateway.chat(&chat::streamed("hello")).text();
+            assert_eq!(text, delta("one") + &said.replace(key, "[key]"));
+        }
+        let seen = gateway.status().to_string() + &gateway.said();
+        assert!(!seen.contains(key), "nor is it recorded: {seen}");
+        gateway.stands(&upstream);
     }
 }
 
