@@ -54,6 +54,9 @@ pub use start::{Options, Running, Serve, StartError, start};
 /// Models seen to think before they answer, and notices, are remembered up to this many.
 const REMEMBERED: usize = 64;
 
+/// The notice of a base URL that leads back here.
+const LOOP: &str = "loop";
+
 /// What the stages share.
 pub struct Gateway {
     /// Line, slots, health, pause and pressure.
@@ -157,7 +160,7 @@ impl Gateway {
     /// A request of this gateway's own came back to it.
     pub(crate) fn leads_back(&self) {
         self.notice(
-            "loop",
+            LOOP,
             "upstream.base_url leads back to this gateway, perhaps through another OneSlot: point it at the model server",
         );
     }

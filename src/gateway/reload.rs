@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use crate::config::{BaseUrl, Fault, Settings, Watch};
 use crate::desk::Event;
 
-use super::{Gateway, rules};
+use super::{Gateway, LOOP, rules};
 
 /// Follows the configuration file for as long as the gateway lives.
 pub(super) async fn watch(gateway: Arc<Gateway>) {
@@ -114,7 +114,7 @@ async fn reload(gateway: &Arc<Gateway>) {
     if moved {
         match gateway.relink(&settings) {
             Ok(()) => {
-                gateway.notice_over("loop");
+                gateway.notice_over(LOOP);
                 gateway.note_process(None);
                 gateway.owner.feed(Event::UpstreamChanged);
             }

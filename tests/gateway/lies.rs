@@ -304,11 +304,15 @@ fn one_oneslot_behind_another_serves_and_two_in_a_circle_refuse_at_once() {
         "{said} lines in {took} s at the loudest level"
     );
 
-    inner.rewrite_config(&behind(&upstream.url()));
-    inner.until_status("it is mended", |status| {
-        status["health"]["state"] == "ready" && !has_notice(status, "loop")
+    outer.until_status("the other one sees it too", |status| {
+        has_notice(status, "loop")
     });
-    outer.control("POST", "/oneslot/check", "");
+    inner.rewrite_config(&behind(&upstream.url()));
+    for (gateway, what) in [(&inner, "it is mended"), (&outer, "also for the other")] {
+        gateway.until_status(what, |status| {
+            status["health"]["state"] == "ready" && !has_notice(status, "loop")
+        });
+    }
     assert_eq!(outer.chat(&chat::whole("x")).status(), 200, "and serves");
 }
 
