@@ -149,6 +149,10 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     {
         return Err(StartError::Loop { root: root.clone() });
     }
+    if let Some(mode) = state.was_open() {
+        let (directory, mode) = (state.path().display(), format!("{mode:o}"));
+        tracing::warn!(%directory, mode, "the state directory was open to others and was closed");
+    }
     let pause = state.pause().unwrap_or_else(|error| {
         tracing::warn!(%error, "a pause that was kept cannot be read");
         None

@@ -108,13 +108,13 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Closes a directory to everyone but its owner.
+/// Closes a directory to everyone but its owner, and returns the mode it had if that was looser.
 ///
 /// # Errors
 ///
 /// Whatever the file system said.
-pub fn close_dir(path: &Path) -> io::Result<()> {
-    tighten(path, 0o700).map(|_| ())
+pub fn close_dir(path: &Path) -> io::Result<Option<u32>> {
+    tighten(path, 0o700)
 }
 
 /// Closes a file to everyone but its owner, and returns the mode it had if that was looser.
