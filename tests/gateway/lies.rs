@@ -122,6 +122,35 @@ fn an_unload_that_left_the_model_where_it_was_is_not_called_one() {
     not_unloaded(&upstream, "qwen2.5-7b");
 }
 
+#[test]
+fn an_unload_that_nobody_saw_is_not_said_to_have_done_nothing() {
+    let upstream = Upstream::start(Flavour::Ollama {
+        loaded: Some(4096),
+        on_load: 4096,
+    });
+    let gateway = Setup::before(&upstream).start();
+    gateway.cli_ok(&["check"]);
+    for args in [&["unload"][..], &["pause", "--unload"]] {
+        let told = Gate::new();
+        let is_told = told.clone();
+        upstream.always("POST", "/api/generate", move |_| {
+            Script::json(200, &json!({"done": true})).open(&is_told)
+        });
+        upstream.always("GET", "/api/ps", move |_| match told.is_open() {
+            true => Script::json(500, &json!({"error": "busy"})),
+            false => Script::json(200, &json!({"models": [{"name": "llama3.2:latest"}]})),
+        });
+        let output = gateway.cli(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{args:?} is not known to be done");
+        assert!(
+            said.contains("does not say whether it went"),
+            "what is known is said: {said}"
+        );
+        assert!(!said.contains("nothing"), "and no more than that: {said}");
+    }
+}
+
 fn not_unloaded(upstream: &Upstream, model: &str) {
     let gateway = Setup::before(upstream).start();
     for args in [&["unload"][..], &["pause", "--unload"]] {
