@@ -49,7 +49,7 @@ use readings::Readings;
 use refused::Refused;
 
 pub use readings::Freed;
-pub use start::{Options, Running, Serve, StartError, start};
+pub use start::{Options, Running, Serve, StartError, end, start};
 
 /// Models seen to think before they answer, and notices, are remembered up to this many.
 const REMEMBERED: usize = 64;

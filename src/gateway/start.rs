@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -36,6 +37,8 @@ use super::refused::Refused;
 use super::sleep::{self, Battery, Pace};
 use super::{Gateway, WatchedProcess, background, control, process as life, reload, rules};
 
+/// How long what is being written or read at the end may take.
+const LAST_WRITES: Duration = Duration::from_secs(1);
 /// Between a panic of a task beside the requests and its next start.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -221,6 +224,12 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         beside,
         _demo: demo,
     })
+}
+
+/// Ends the runtime that a gateway ran on: whoever still reads from a disk that does not answer
+/// keeps nobody from ending.
+pub fn end(runtime: Runtime) {
+    runtime.shutdown_timeout(LAST_WRITES);
 }
 
 impl Running {

@@ -134,6 +134,17 @@ pub fn private() -> OpenOptions {
     options
 }
 
+/// Opens a file that is there to be locked, for this user alone; what is in it stays.
+///
+/// # Errors
+///
+/// As [`regular::open`].
+pub fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = private();
+    options.create(true).truncate(false).write(true);
+    regular::open(path, &mut options)
+}
+
 #[cfg(unix)]
 fn tighten(path: &Path, mode: u32) -> io::Result<Option<u32>> {
     use std::os::unix::fs::PermissionsExt as _;
