@@ -49,9 +49,7 @@ impl Dispatch {
         self.account.answered(observer.observed().content_chunks);
         let head = self.head(&head, told);
         let stop = self.stop_signal();
-        // Without a configured key nothing is looked for: what a client sent is its own.
-        let configured = self.settings.upstream.api_key.as_ref();
-        let secret = configured.and_then(|_| Secret::of(sent_key(&self.call.upward)?));
+        let secret = self.secret();
         let link = Arc::clone(&self.link);
         let model = self.chat.model().map(str::to_owned);
         let parts = Parts {
@@ -79,6 +77,13 @@ impl Dispatch {
             relay,
             remark: told.remark(),
         })
+    }
+
+    /// What no client may see of the stream. Without a configured key nothing is looked for: what
+    /// a client sent is its own.
+    fn secret(&self) -> Option<Secret> {
+        self.settings.upstream.api_key.as_ref()?;
+        Secret::of(sent_key(&self.call.upward)?)
     }
 
     pub(super) fn whole(
