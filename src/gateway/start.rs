@@ -329,6 +329,10 @@ where
 /// mended.
 fn tell_of_settings(gateway: &Gateway) {
     let loaded = gateway.loaded();
+    if let Some(good) = loaded.sources.left_behind() {
+        let (file, good) = (loaded.sources.file.display(), good.display());
+        tracing::warn!(%file, %good, "there is no settings file, so the defaults serve; the last one that was read is kept");
+    }
     let (locks, others): (Vec<&Notice>, Vec<&Notice>) = loaded
         .notices
         .iter()
