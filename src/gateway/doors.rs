@@ -183,7 +183,6 @@ impl Doors {
     /// Opens again what was closed in vain. What cannot be opened is lost for now, and that is
     /// said: [`come_back`] goes on trying.
     fn come_back(&self, gateway: &Arc<Gateway>, closed: Vec<Place>) {
-        let mut failures = Vec::new();
         let lost: Vec<Place> = closed
             .into_iter()
             .filter(|place| match bind(place.address) {
@@ -198,7 +197,7 @@ impl Doors {
                     false
                 }
                 Err(error) => {
-                    failures.push(format!("{} ({error})", place.address));
+                    tracing::debug!(address = %place.address, %error, "still lost");
                     true
                 }
             })
@@ -206,10 +205,10 @@ impl Doors {
         if lost.is_empty() {
             gateway.notice_over(LOST);
         } else {
-            let failures = failures.join(", ");
+            let addresses: Vec<String> = lost.iter().map(|one| one.address.to_string()).collect();
             gateway.notice(
                 LOST,
-                &format!("OneSlot no longer listens on {failures}: it tries again every second, until `listen` names another address"),
+                &format!("OneSlot no longer listens on {}: it tries again every second, until `listen` names another address", addresses.join(", ")),
             );
         }
         self.lost.send_replace(lost);

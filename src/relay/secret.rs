@@ -13,8 +13,7 @@ use memchr::memmem::Finder;
 
 use crate::upstream::MASK;
 
-/// A key of so many bytes is no word, and no server sends so much of an answer in one event
-/// letter by letter as a key has it.
+/// A key of so many bytes is no word of a language, and an answer comes in pieces that are shorter.
 const LONG: usize = 16;
 
 /// A shorter key is no secret.
