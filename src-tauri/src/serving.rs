@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use oneslot::config::Sources;
-use oneslot::gateway::{Gateway, Serve, Watcher};
+use oneslot::gateway::{self, Gateway, Serve, Watcher};
 use oneslot::record::snapshot::{Face, Snapshot};
 use oneslot::state::StateDir;
 use tokio::runtime::Handle;
@@ -29,9 +29,6 @@ pub use wishes::{Fault, Reason};
 
 /// How long the first attempt to serve may hold up the toolkit: the port is bound before it.
 const BEFORE_TOOLKIT: Duration = Duration::from_secs(2);
-
-/// How long what is being written or read at the end may take.
-const LAST_WRITES: Duration = Duration::from_secs(1);
 
 /// What is shown, at one moment.
 #[derive(Debug, Clone, Default)]
@@ -123,8 +120,7 @@ impl Serving {
             .name("oneslot-gateway".to_owned())
             .spawn(move || {
                 runtime.block_on(keeper::keep(kept));
-                // Whoever still reads from a disk that does not answer keeps nobody from ending.
-                runtime.shutdown_timeout(LAST_WRITES);
+                gateway::end(runtime);
             })?;
         let serving = Self {
             shared,

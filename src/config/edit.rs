@@ -17,7 +17,7 @@ use super::file::{self, Content};
 use super::load::{Sources, sound};
 use super::members::{self, Member};
 use super::value::{Kind, Value};
-use crate::state::{durable, regular};
+use crate::state::durable;
 
 /// Why a member was not changed; the file is then as it was.
 #[derive(Debug, thiserror::Error)]
@@ -202,9 +202,7 @@ fn lock(file: &Path) -> Result<File, EditError> {
         file: file.to_owned(),
         source,
     };
-    let mut options = durable::private();
-    options.create(true).truncate(false).write(true);
-    let lock = regular::open(&file.with_file_name(name), &mut options).map_err(failed)?;
+    let lock = durable::open_lock(&file.with_file_name(name)).map_err(failed)?;
     for _ in 0..TRIES {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),

@@ -183,6 +183,14 @@ impl Sources {
         sound(parsed)
     }
 
+    /// The last good copy where the file itself is not there: somebody may miss what it said.
+    pub fn left_behind(&self) -> Option<PathBuf> {
+        match file::read(&self.file) {
+            Content::Missing => self.read_good().map(|(good, _)| good),
+            Content::Empty | Content::Unreadable(_) | Content::Text(_) => None,
+        }
+    }
+
     /// The good copy, if it is there, says anything and is still good for this version.
     fn read_good(&self) -> Option<(PathBuf, Parsed)> {
         let good = self.good.as_ref()?;

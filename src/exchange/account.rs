@@ -15,8 +15,8 @@ use crate::gateway::Gateway;
 use crate::record::meter::{Meter, Phase};
 use crate::record::snapshot::ItemPlan;
 use crate::record::{self, Open};
-use crate::refusal::{Cut, Fault, Outage, Refusal};
-use crate::relay::observe::{Observed, ObservedError};
+use crate::refusal::{Cut, Fault, Outage, Refusal, UpstreamError};
+use crate::relay::observe::Observed;
 use crate::upstream;
 use crate::window::{self, Certainty};
 
@@ -124,8 +124,8 @@ impl Account {
     }
 
     /// The answer carried the upstream's own error in its stream.
-    pub fn failed_inside(&mut self, error: &ObservedError, observed: &Observed) {
-        let refusal = Refusal::Upstream(error.to_upstream_error(http::StatusCode::OK));
+    pub fn failed_inside(&mut self, error: UpstreamError, observed: &Observed) {
+        let refusal = Refusal::Upstream(error);
         let ending = match refusal.fault() {
             Fault::Client => Ending::Answered,
             Fault::Upstream | Fault::Capacity | Fault::Gateway => {

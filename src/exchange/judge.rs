@@ -11,10 +11,11 @@ use hyper::body::Incoming;
 use crate::desk::Ending;
 use crate::refusal::{Outage, Refusal, UpstreamError};
 use crate::relay::observe::{Garbled, StreamEnd, StreamObserver, WholeEnd, observe_whole};
+use crate::relay::secret::Secret;
 use crate::relay::stream::{Parts, StreamRelay};
 use crate::relay::whole::{Held, WholeBody};
 use crate::upstream::send::Connection;
-use crate::upstream::{Overflow, error_of, overflow, without_sent_key};
+use crate::upstream::{Overflow, error_of, overflow, sent_key, without_sent_keys};
 
 use super::account::ending_of;
 use super::dispatch::{Dispatch, Try};
@@ -48,12 +49,15 @@ impl Dispatch {
         self.account.answered(observer.observed().content_chunks);
         let head = self.head(&head, told);
         let stop = self.stop_signal();
+        let secret = self.secret();
         let link = Arc::clone(&self.link);
         let model = self.chat.model().map(str::to_owned);
         let parts = Parts {
             first,
             observer,
             rest,
+            sent: std::mem::take(&mut self.call.upward),
+            secret,
             connection,
             sender: Arc::clone(&self.link.sender),
             account: self.account.hand_over(),
@@ -73,6 +77,13 @@ impl Dispatch {
             relay,
             remark: told.remark(),
         })
+    }
+
+    /// What no client may see of the stream. Without a configured key nothing is looked for: what
+    /// a client sent is its own.
+    fn secret(&self) -> Option<Secret> {
+        self.settings.upstream.api_key.as_ref()?;
+        Secret::of(sent_key(&self.call.upward)?)
     }
 
     pub(super) fn whole(
@@ -150,7 +161,7 @@ impl Dispatch {
 
     /// The upstream's own error, without the credential it was sent.
     fn relayed(&self, error: UpstreamError) -> Refusal {
-        Refusal::Upstream(without_sent_key(error, &self.call.upward))
+        Refusal::Upstream(without_sent_keys(error, &self.call.upward))
     }
 
     /// The connection was not made, or ended before the answer it owed.

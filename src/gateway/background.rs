@@ -20,8 +20,8 @@ use crate::queue::RequestId;
 use crate::refusal::Outage;
 use crate::upstream::{Access, Kind, Probe, process};
 
-use super::Gateway;
 use super::link::Link;
+use super::{Gateway, LOOP};
 
 /// Settling where the server does not show whether it works.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -114,6 +114,10 @@ async fn look(gateway: &Arc<Gateway>, link: &Link) -> ProbeReport {
             }
             if link.upstream.known_kind().is_none() || gateway.is_another_process(link).await {
                 link.upstream.learn().await;
+            }
+            // It went all the way, so it met no circle: one may be mended in another gateway.
+            if access == Access::WantsKey || models.is_some() {
+                gateway.notice_over(LOOP);
             }
             if let Some(models) = models {
                 gateway.reads.keep_models(models);

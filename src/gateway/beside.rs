@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
+use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use tokio::time::timeout;
 
@@ -20,8 +21,9 @@ use crate::refusal::{Clock, Outage, Refusal};
 use crate::relay::whole::{Held, hold};
 use crate::relay::{ResponseBody, full};
 use crate::upstream::send::{Outgoing, is_encoded};
-use crate::upstream::{Kind, error_of, says_loop, without_sent_key};
+use crate::upstream::{Kind, error_of, says_loop, without_sent_keys};
 
+use super::link::Link;
 use super::onward::upward_headers;
 use super::service::Passed;
 use super::{Gateway, body, lock};
@@ -50,6 +52,12 @@ struct Copy {
     head: HeaderMap,
     body: Bytes,
     kept: tokio::time::Instant,
+}
+
+/// What goes in front of an answer's body.
+struct Head {
+    status: StatusCode,
+    headers: HeaderMap,
 }
 
 impl Reads {
@@ -170,8 +178,31 @@ async fn relayed(
         body: received.bytes,
     };
     let limit = if copy().is_some() { SLOW } else { LIMIT };
+    let answer = match asked(gateway, &link, &outgoing, limit).await {
+        Ok(answer) => answer,
+        Err(refusal) => return copy().ok_or(refusal),
+    };
+    let (head, bytes) = judged(answer, path, &link, &outgoing.headers)?;
+    if cacheable && method == Method::GET {
+        gateway
+            .reads
+            .keep(target, head.headers.clone(), bytes.clone());
+    }
+    let mut response = Response::new(full(bytes));
+    *response.status_mut() = head.status;
+    *response.headers_mut() = head.headers;
+    Ok(response)
+}
+
+/// What the upstream answers within `limit`. Where it does not, an earlier copy may serve.
+async fn asked(
+    gateway: &Gateway,
+    link: &Link,
+    outgoing: &Outgoing,
+    limit: Duration,
+) -> Result<(Parts, Held), Refusal> {
     let exchange = async {
-        let (response, connection) = link.sender.send(&outgoing).await?.into_parts();
+        let (response, connection) = link.sender.send(outgoing).await?.into_parts();
         let (parts, body) = response.into_parts();
         if is_encoded(&parts.headers) {
             return Err(Outage::Garbled);
@@ -179,19 +210,27 @@ async fn relayed(
         let held = hold(body, connection, ANSWER_LIMIT).await?;
         Ok::<_, Outage>((parts, held))
     };
-    let (parts, held) = match timeout(limit, exchange).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(outage)) => {
-            let retry_in = gateway.next_cooldown();
-            return copy().ok_or(Refusal::Unavailable { outage, retry_in });
-        }
-        Err(_) => {
-            return copy().ok_or(Refusal::Timeout {
-                clock: Clock::Total,
-                limit,
-            });
-        }
-    };
+    match timeout(limit, exchange).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(outage)) => Err(Refusal::Unavailable {
+            outage,
+            retry_in: gateway.next_cooldown(),
+        }),
+        Err(_) => Err(Refusal::Timeout {
+            clock: Clock::Total,
+            limit,
+        }),
+    }
+}
+
+/// The head and the body of a good answer as they go to the client; the upstream's own no, and a
+/// circle, are told as such.
+fn judged(
+    (parts, held): (Parts, Held),
+    path: &str,
+    link: &Link,
+    sent: &HeaderMap,
+) -> Result<(Head, Bytes), Refusal> {
     let bytes = match held {
         Held::Whole { bytes, connection } => {
             link.sender.give_back(connection);
@@ -203,21 +242,17 @@ async fn relayed(
         return Err(Refusal::Loop);
     }
     if !parts.status.is_success() {
-        return Err(
-            unsupported(path, parts.status, link.upstream.known_kind()).unwrap_or_else(|| {
-                let error = error_of(parts.status, &parts.headers, &bytes);
-                Refusal::Upstream(without_sent_key(error, &outgoing.headers))
-            }),
-        );
+        let unsupported = unsupported(path, parts.status, link.upstream.known_kind());
+        return Err(unsupported.unwrap_or_else(|| {
+            let error = error_of(parts.status, &parts.headers, &bytes);
+            Refusal::Upstream(without_sent_keys(error, sent))
+        }));
     }
-    let head = downward(parts.status, &parts.headers);
-    if cacheable && method == Method::GET {
-        gateway.reads.keep(target, head.clone(), bytes.clone());
-    }
-    let mut response = Response::new(full(bytes));
-    *response.status_mut() = parts.status;
-    *response.headers_mut() = head;
-    Ok(response)
+    let head = Head {
+        status: parts.status,
+        headers: downward(parts.status, &parts.headers),
+    };
+    Ok((head, bytes))
 }
 
 /// Nothing reaches the upstream during a cooldown.

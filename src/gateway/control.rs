@@ -14,7 +14,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame};
 use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, Sleep};
 
 use crate::admit::route::Own;
@@ -26,7 +26,7 @@ use crate::record::snapshot::{Face, Snapshot};
 use crate::refusal::{Part, Refusal};
 use crate::relay::{ResponseBody, boxed, full};
 
-use super::service::Passed;
+use super::service::{Holder, Passed};
 use super::{Gateway, Watcher, body};
 
 /// Between two events: a panel needs no more than four pictures a second.
@@ -39,8 +39,11 @@ const QUIET_EVENT: Duration = Duration::from_secs(10);
 /// … and this often where nothing counts down and nobody sees it.
 const UNSEEN_EVENT: Duration = Duration::from_secs(60);
 
-/// So many may follow the events at once: a tray, a panel, a terminal, and some to spare.
-pub(super) const STREAMS: usize = 16;
+/// So many may follow the events at once, whoever they are: a panel, a terminal, some programs.
+const FOR_ANYBODY: usize = 12;
+/// And so many more who hold the control token: any program may take the others, and the tray and
+/// whoever is at the desk must still see what goes on.
+const FOR_HOLDERS: usize = 4;
 
 /// What a pause is asked for with.
 #[derive(Debug, Default, Deserialize)]
@@ -52,6 +55,13 @@ struct PauseWish {
     stop: bool,
     /// Unload the model as well.
     unload: bool,
+}
+
+/// The places of those who follow the events.
+#[derive(Debug)]
+pub(super) struct Streams {
+    anybody: Arc<Semaphore>,
+    holders: Arc<Semaphore>,
 }
 
 /// Answers one of the gateway's own paths.
@@ -68,7 +78,8 @@ pub(super) async fn own(
         }
         Own::Events => {
             let watched = watched(passed.parts.uri.query().unwrap_or_default());
-            events(&gateway, watched)
+            let holder = Holder::of(&gateway, &passed.parts.headers);
+            events(&gateway, watched, gateway.streams.place(holder)?)
         }
         Own::Metrics => {
             gateway.read_memory();
@@ -180,14 +191,37 @@ fn watched(query: &str) -> Watched {
     }
 }
 
+impl Streams {
+    /// All of them free.
+    pub(super) fn new() -> Self {
+        Self {
+            anybody: Arc::new(Semaphore::new(FOR_ANYBODY)),
+            holders: Arc::new(Semaphore::new(FOR_HOLDERS)),
+        }
+    }
+
+    /// A place; one of those that are kept for holders only when the others are taken.
+    fn place(&self, holder: Holder) -> Result<OwnedSemaphorePermit, Refusal> {
+        let (more, limit) = match holder {
+            Holder::Token => (Some(&self.holders), FOR_ANYBODY + FOR_HOLDERS),
+            Holder::Nothing => (None, FOR_ANYBODY),
+        };
+        let mut places = std::iter::once(&self.anybody).chain(more);
+        let place = places.find_map(|places| Arc::clone(places).try_acquire_owned().ok());
+        place.ok_or(Refusal::TooLarge {
+            part: Part::Watchers,
+            limit: limit as u64,
+        })
+    }
+}
+
 /// An event stream of snapshots: one at once, then one per change, coalesced. It has no end, so
 /// there are only so many: those who watch must leave places for those who ask.
-fn events(gateway: &Arc<Gateway>, watched: Watched) -> Result<Response<ResponseBody>, Refusal> {
-    let stream = Arc::clone(&gateway.streams).try_acquire_owned();
-    let stream = stream.map_err(|_| Refusal::TooLarge {
-        part: Part::Watchers,
-        limit: STREAMS as u64,
-    })?;
+fn events(
+    gateway: &Arc<Gateway>,
+    watched: Watched,
+    place: OwnedSemaphorePermit,
+) -> Result<Response<ResponseBody>, Refusal> {
     let mut changes = gateway.owner.changes();
     changes.mark_changed();
     let watcher = match watched {
@@ -197,7 +231,7 @@ fn events(gateway: &Arc<Gateway>, watched: Watched) -> Result<Response<ResponseB
     let body = Events {
         changes: Box::pin(next_change(changes, Duration::ZERO)),
         pace: Box::pin(tokio::time::sleep_until(Instant::now())),
-        _stream: stream,
+        _place: place,
         watcher,
         gateway: Arc::clone(gateway),
     };
@@ -216,7 +250,7 @@ type NextChange = Pin<Box<dyn Future<Output = watch::Receiver<u64>> + Send>>;
 struct Events {
     changes: NextChange,
     pace: Pin<Box<Sleep>>,
-    _stream: OwnedSemaphorePermit,
+    _place: OwnedSemaphorePermit,
     watcher: Option<Watcher>,
     gateway: Arc<Gateway>,
 }

@@ -2,8 +2,9 @@
 //!
 //! A change opens what is new before it lets go of what is old, and a failure keeps the old. Only
 //! what holds the very port that a new one needs is closed first, and opened again on a failure. A
-//! closed door takes no new connection; those that are open finish what they are doing. Not
-//! here: what happens on a connection ([`crate::accept`]).
+//! closed door takes no new connection; those that are open finish what they are doing. An old
+//! address that somebody else took meanwhile is tried until it is free. Not here: what happens on
+//! a connection ([`crate::accept`]).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -26,6 +27,11 @@ const FREED_WITHIN: Duration = Duration::from_secs(2);
 /// Between two looks meanwhile.
 const FREED_LOOK: Duration = Duration::from_millis(5);
 
+/// Between two tries to have a lost address back.
+const BACK_LOOK: Duration = Duration::from_secs(1);
+/// The notice of lost addresses.
+const LOST: &str = "listen_lost";
+
 /// A listener, and the address that was asked for.
 pub(super) struct Bound {
     pub(super) asked: SocketAddr,
@@ -37,6 +43,14 @@ pub(super) struct Bound {
 pub(super) struct Doors {
     crowd: Arc<Crowd>,
     open: Mutex<Vec<Open>>,
+    lost: watch::Sender<Vec<Place>>,
+}
+
+/// An address that was asked for, and what it became: port 0 picks one.
+#[derive(Clone, Copy)]
+struct Place {
+    asked: SocketAddr,
+    address: SocketAddr,
 }
 
 struct Open {
@@ -52,6 +66,7 @@ impl Doors {
         Self {
             crowd: Crowd::of(descriptors::room_for(connections)),
             open: Mutex::default(),
+            lost: watch::Sender::default(),
         }
     }
 
@@ -87,27 +102,19 @@ impl Doors {
         gateway: &Arc<Gateway>,
         wanted: &[SocketAddr],
     ) -> Result<(), StartError> {
-        let (kept, port) = {
-            let open = lock(&self.open);
-            let kept: Vec<SocketAddr> = open
-                .iter()
-                .map(|open| open.asked)
-                .filter(|asked| wanted.contains(asked))
-                .collect();
-            let port = open.iter().find(|open| kept.contains(&open.asked));
-            (kept.clone(), port.map(|open| open.address.port()))
-        };
-        let new: Vec<SocketAddr> = wanted
-            .iter()
-            .copied()
-            .filter(|address| !kept.contains(address))
-            .collect();
+        let (new, port) = self.missing(wanted);
+        // Nobody else may try for these meanwhile: what is wanted now may need their ports.
+        let mut old = self.lost.send_replace(Vec::new());
         if !new.is_empty() {
             let in_the_way = self.make_way(wanted, &new);
             let (listeners, notices) = match self.listen(&new, port, &in_the_way).await {
                 Ok(listening) => listening,
                 Err(error) => {
-                    self.come_back(gateway, &in_the_way);
+                    old.extend(in_the_way);
+                    self.come_back(gateway, old);
+                    for Place { address, .. } in &*self.lost.borrow() {
+                        tracing::error!(%address, "an address that was served on is lost");
+                    }
                     return Err(error);
                 }
             };
@@ -123,11 +130,22 @@ impl Doors {
             old.closing.send_replace(true);
         }
         open.retain(|open| wanted.contains(&open.asked));
+        drop(open);
+        gateway.notice_over(LOST);
         Ok(())
     }
 
+    /// Those of the wanted addresses that are not open, and the port of one that is.
+    fn missing(&self, wanted: &[SocketAddr]) -> (Vec<SocketAddr>, Option<u16>) {
+        let open = lock(&self.open);
+        let is_open = |address: &SocketAddr| open.iter().any(|open| open.asked == *address);
+        let kept = open.iter().find(|open| wanted.contains(&open.asked));
+        let new = wanted.iter().filter(|address| !is_open(address));
+        (new.copied().collect(), kept.map(|open| open.address.port()))
+    }
+
     /// Closes those of the old doors that hold what a new one needs: a port is held once.
-    fn make_way(&self, wanted: &[SocketAddr], new: &[SocketAddr]) -> Vec<(SocketAddr, SocketAddr)> {
+    fn make_way(&self, wanted: &[SocketAddr], new: &[SocketAddr]) -> Vec<Place> {
         let mut open = lock(&self.open);
         let is_in_the_way = |open: &Open| {
             !wanted.contains(&open.asked) && new.iter().any(|new| overlap(open.address, *new))
@@ -135,8 +153,11 @@ impl Doors {
         for old in open.iter().filter(|open| is_in_the_way(open)) {
             old.closing.send_replace(true);
         }
-        let ends = |open: &Open| (open.asked, open.address);
-        let closed = open.iter().filter(|open| is_in_the_way(open)).map(ends);
+        let place = |open: &Open| Place {
+            asked: open.asked,
+            address: open.address,
+        };
+        let closed = open.iter().filter(|open| is_in_the_way(open)).map(place);
         let closed = closed.collect();
         open.retain(|open| !is_in_the_way(open));
         closed
@@ -147,11 +168,11 @@ impl Doors {
         &self,
         new: &[SocketAddr],
         port: Option<u16>,
-        closed: &[(SocketAddr, SocketAddr)],
+        closed: &[Place],
     ) -> Result<(Vec<Bound>, Vec<(&'static str, String)>), StartError> {
         let end = Instant::now() + FREED_WITHIN;
         loop {
-            let is_free = closed.iter().all(|(_, address)| bound(*address).is_ok());
+            let is_free = closed.iter().all(|place| bound(place.address).is_ok());
             if is_free || Instant::now() >= end {
                 return listen(new, port).await;
             }
@@ -159,23 +180,38 @@ impl Doors {
         }
     }
 
-    /// Opens again what was closed in vain.
-    fn come_back(&self, gateway: &Arc<Gateway>, closed: &[(SocketAddr, SocketAddr)]) {
-        for (asked, address) in closed {
-            match bind(*address) {
-                Ok(listener) => self.open(
-                    gateway,
-                    Bound {
-                        asked: *asked,
-                        address: *address,
+    /// Opens again what was closed in vain. What cannot be opened is lost for now, and that is
+    /// said: [`come_back`] goes on trying.
+    fn come_back(&self, gateway: &Arc<Gateway>, closed: Vec<Place>) {
+        let lost: Vec<Place> = closed
+            .into_iter()
+            .filter(|place| match bind(place.address) {
+                Ok(listener) => {
+                    let Place { asked, address } = *place;
+                    let bound = Bound {
+                        asked,
+                        address,
                         listener,
-                    },
-                ),
-                Err(error) => {
-                    tracing::error!(%address, %error, "an address that was served on is lost");
+                    };
+                    self.open(gateway, bound);
+                    false
                 }
-            }
+                Err(error) => {
+                    tracing::debug!(address = %place.address, %error, "still lost");
+                    true
+                }
+            })
+            .collect();
+        if lost.is_empty() {
+            gateway.notice_over(LOST);
+        } else {
+            let addresses: Vec<String> = lost.iter().map(|one| one.address.to_string()).collect();
+            gateway.notice(
+                LOST,
+                &format!("OneSlot no longer listens on {}: it tries again every second, until `listen` names another address", addresses.join(", ")),
+            );
         }
+        self.lost.send_replace(lost);
     }
 
     /// Closes all; each handle ends when the connections of its door have.
@@ -187,6 +223,23 @@ impl Doors {
                 open.task
             })
             .collect()
+    }
+}
+
+/// Tries to have lost addresses back, for as long as the gateway lives.
+pub(super) async fn come_back(gateway: Arc<Gateway>) {
+    let mut lost = gateway.doors.lost.subscribe();
+    while lost.wait_for(|lost| !lost.is_empty()).await.is_ok() {
+        tokio::time::sleep(BACK_LOOK).await;
+        let closed = gateway.doors.lost.send_replace(Vec::new());
+        // Perhaps a change took them, or needs their ports.
+        if closed.is_empty() {
+            continue;
+        }
+        gateway.doors.come_back(&gateway, closed);
+        if gateway.doors.lost.borrow().is_empty() {
+            tracing::info!("every address that was lost is served on again");
+        }
     }
 }
 
@@ -298,4 +351,83 @@ async fn holder(address: SocketAddr) -> Option<String> {
         .await
         .ok()
         .flatten()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use crate::config::Sources;
+    use crate::gateway::{Options, Running, Serve, start};
+    use crate::state::{Lock, StateDir};
+
+    async fn gateway(home: &std::path::Path) -> Running {
+        let file = home.join("oneslot.toml");
+        let text = "listen = [\"127.0.0.1:0\"]\nupstream.base_url = \"http://127.0.0.1:9\"";
+        std::fs::write(&file, text).unwrap();
+        let sources = Sources {
+            file,
+            ..Sources::default()
+        };
+        let state = StateDir::open(home.join("state")).unwrap();
+        let options = Options {
+            loaded: sources.load().unwrap(),
+            lock: Lock::acquire(&state, "test").unwrap(),
+            state,
+            serve: Serve::Upstream,
+            log: None,
+        };
+        start(options).await.unwrap()
+    }
+
+    async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+        let tries = async {
+            while !is_so() {
+                tokio::time::sleep(FREED_LOOK).await;
+            }
+        };
+        let seen = tokio::time::timeout(Duration::from_secs(60), tries).await;
+        assert!(seen.is_ok(), "{what}");
+    }
+
+    #[tokio::test]
+    async fn an_address_that_somebody_took_during_a_change_is_had_back_when_it_is_free() {
+        let home = tempfile::tempdir().unwrap();
+        let running = gateway(home.path()).await;
+        let gateway = running.gateway();
+        let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = stranger.local_addr().unwrap();
+        let closed = Place {
+            asked: address,
+            address,
+        };
+        gateway.doors.come_back(gateway, vec![closed]);
+        let told = || gateway.notices().into_iter().find(|one| one.code == LOST);
+        let text = told().unwrap().text;
+        assert!(text.contains(&address.to_string()), "it is named: {text}");
+        assert!(!gateway.addresses().contains(&address), "it is not served");
+        drop(stranger);
+        until("it is had back", || gateway.addresses().contains(&address)).await;
+        until("and no longer told", || told().is_none()).await;
+        running.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn a_lost_address_that_is_no_longer_wanted_is_not_tried_again() {
+        let home = tempfile::tempdir().unwrap();
+        let running = gateway(home.path()).await;
+        let gateway = running.gateway();
+        let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = stranger.local_addr().unwrap();
+        let closed = Place {
+            asked: address,
+            address,
+        };
+        gateway.doors.come_back(gateway, vec![closed]);
+        let wanted = gateway.settings().listen.clone();
+        gateway.doors.change(gateway, &wanted).await.unwrap();
+        assert!(gateway.doors.lost.borrow().is_empty(), "nobody wants it");
+        assert!(gateway.notices().iter().all(|one| one.code != LOST));
+        running.shutdown().await;
+    }
 }

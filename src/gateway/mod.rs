@@ -49,10 +49,13 @@ use readings::Readings;
 use refused::Refused;
 
 pub use readings::Freed;
-pub use start::{Options, Running, Serve, StartError, start};
+pub use start::{Options, Running, Serve, StartError, end, start};
 
 /// Models seen to think before they answer, and notices, are remembered up to this many.
 const REMEMBERED: usize = 64;
+
+/// The notice of a base URL that leads back here.
+const LOOP: &str = "loop";
 
 /// What the stages share.
 pub struct Gateway {
@@ -87,8 +90,7 @@ pub struct Gateway {
     pub(crate) large: Semaphore,
     next_id: AtomicU64,
     watchers: AtomicUsize,
-    /// One permit for each event stream there may be.
-    streams: Arc<Semaphore>,
+    streams: control::Streams,
 }
 
 /// Counts somebody who looks, so that probes come more often meanwhile.
@@ -158,7 +160,7 @@ impl Gateway {
     /// A request of this gateway's own came back to it.
     pub(crate) fn leads_back(&self) {
         self.notice(
-            "loop",
+            LOOP,
             "upstream.base_url leads back to this gateway, perhaps through another OneSlot: point it at the model server",
         );
     }
@@ -166,6 +168,12 @@ impl Gateway {
     /// Remembers what a person should know, once for each code.
     pub(crate) fn notice(&self, code: &str, text: &str) {
         let mut notices = lock(&self.notices);
+        if notices
+            .iter()
+            .any(|notice| (notice.code.as_str(), notice.text.as_str()) == (code, text))
+        {
+            return;
+        }
         notices.retain(|notice| notice.code != code);
         if notices.len() < REMEMBERED {
             notices.push(Notice {
@@ -179,7 +187,14 @@ impl Gateway {
 
     /// Forgets a notice whose cause is gone.
     pub(crate) fn notice_over(&self, code: &str) {
-        lock(&self.notices).retain(|notice| notice.code != code);
+        let mut notices = lock(&self.notices);
+        let before = notices.len();
+        notices.retain(|notice| notice.code != code);
+        let is_news = notices.len() < before;
+        drop(notices);
+        if is_news {
+            self.owner.touch();
+        }
     }
 
     pub(crate) fn notices(&self) -> Vec<Notice> {

@@ -6,10 +6,10 @@
 
 use std::sync::{Arc, PoisonError};
 
-use crate::config::{BaseUrl, Fault, Settings, Watch};
+use crate::config::{BaseUrl, Fault, Loaded, Settings, Watch};
 use crate::desk::Event;
 
-use super::{Gateway, rules};
+use super::{Gateway, LOOP, rules};
 
 /// Follows the configuration file for as long as the gateway lives.
 pub(super) async fn watch(gateway: Arc<Gateway>) {
@@ -28,63 +28,85 @@ pub(super) async fn watch(gateway: Arc<Gateway>) {
 
 async fn reload(gateway: &Arc<Gateway>) {
     let before = gateway.loaded();
+    let Some(mut after) = read_anew(gateway, &before).await else {
+        return;
+    };
+    if after.settings.listen == before.settings.listen {
+        // Perhaps a change that failed was taken back.
+        gateway.notice_over("listen");
+    }
+    if after.settings == before.settings {
+        return;
+    }
+    if !move_house(gateway, &before.settings, &mut after.settings).await {
+        return;
+    }
+    put_in_force(gateway, &before.settings, after);
+    gateway.see_power();
+    tracing::info!("the configuration was reloaded");
+}
+
+/// The configuration as it is now; `None`, and it is said why, if it cannot be used.
+async fn read_anew(gateway: &Gateway, before: &Arc<Loaded>) -> Option<Loaded> {
     // Beside the requests: a disk, or who keeps it, takes its time.
     let read = {
-        let before = Arc::clone(&before);
+        let before = Arc::clone(before);
         tokio::task::spawn_blocking(move || before.reload()).await
     };
     let Ok(read) = read else {
         tracing::error!("the configuration could not be read; nothing was changed");
-        return;
+        return None;
     };
-    let after = match read {
-        Ok(after) => after,
-        Err(error) => {
-            tracing::warn!(%error, "the configuration is invalid; nothing was changed");
-            gateway.notice(
-                "configuration_invalid",
-                &format!("The configuration is invalid, so nothing was changed. {error}"),
-            );
-            return;
+    match read {
+        Ok(after) => {
+            gateway.notice_over("configuration_invalid");
+            gateway.notice_over("configuration_locked");
+            Some(after)
         }
-    };
-    gateway.notice_over("configuration_invalid");
-    gateway.notice_over("configuration_locked");
-    if after.settings == before.settings {
-        return;
+        Err(error) => {
+            invalid(gateway, &error);
+            None
+        }
     }
-    let mut after = after;
-    if after.settings.listen == before.settings.listen && leads_home(gateway, &after.settings).await
-    {
-        let error = own_address(&after.settings);
-        tracing::warn!(%error, "the configuration is invalid; nothing was changed");
-        gateway.notice(
-            "configuration_invalid",
-            &format!("The configuration is invalid, so nothing was changed. {error}"),
-        );
-        return;
+}
+
+fn invalid(gateway: &Gateway, error: &impl std::fmt::Display) {
+    tracing::warn!(%error, "the configuration is invalid; nothing was changed");
+    gateway.notice(
+        "configuration_invalid",
+        &format!("The configuration is invalid, so nothing was changed. {error}"),
+    );
+}
+
+/// Serves on the addresses that are wanted. What of them or of the upstream cannot be had stays
+/// as it was; whether anything is left to be put in force.
+async fn move_house(gateway: &Arc<Gateway>, before: &Settings, after: &mut Settings) -> bool {
+    if after.listen == before.listen && leads_home(gateway, after).await {
+        invalid(gateway, &own_address(after));
+        return false;
     }
-    if after.settings.listen != before.settings.listen && !relisten(gateway, &after.settings).await
-    {
+    if after.listen != before.listen && !relisten(gateway, after).await {
         // What is not served on is not in force; the next change tries again.
-        after.settings.listen.clone_from(&before.settings.listen);
+        after.listen.clone_from(&before.listen);
     }
     // Only now is it known which addresses they are, for port 0 picks one.
-    if leads_home(gateway, &after.settings).await {
-        let error = own_address(&after.settings);
+    if leads_home(gateway, after).await {
+        let error = own_address(after);
         tracing::warn!(%error, "the upstream was not changed");
         gateway.notice(
             "own_address",
             &format!("The upstream was not changed. {error}"),
         );
-        after.settings.upstream = before.settings.upstream.clone();
+        after.upstream = before.upstream.clone();
     } else {
         gateway.notice_over("own_address");
     }
+    true
+}
+
+/// Tells everybody who goes by the settings.
+fn put_in_force(gateway: &Gateway, before: &Settings, after: Loaded) {
     let settings = Arc::new(after.settings.clone());
-    let (now, was) = (&settings.upstream, &before.settings.upstream);
-    let moved = (&now.base_url, &now.api_key) != (&was.base_url, &was.api_key)
-        || settings.timeouts.connect != before.settings.timeouts.connect;
     *gateway
         .loaded
         .write()
@@ -96,29 +118,30 @@ async fn reload(gateway: &Arc<Gateway>) {
     gateway
         .owner
         .feed(Event::Rules(Box::new(rules(&settings, gateway.pace()))));
-    if settings.log.level != before.settings.log.level
+    if settings.log.level != before.log.level
         && let Some(log) = &gateway.log
         && let Err(error) = log.relevel(settings.log.level.name())
     {
         tracing::warn!(%error, "log.level was not changed");
     }
-    if settings.pressure != before.settings.pressure {
+    if settings.pressure != before.pressure {
         gateway.readings.rejudge(&settings.pressure);
         // What is known of memory is not forgotten with the rules for it.
         gateway.read_memory();
     }
+    let (now, was) = (&settings.upstream, &before.upstream);
+    let moved = (&now.base_url, &now.api_key) != (&was.base_url, &was.api_key)
+        || settings.timeouts.connect != before.timeouts.connect;
     if moved {
         match gateway.relink(&settings) {
             Ok(()) => {
-                gateway.notice_over("loop");
+                gateway.notice_over(LOOP);
                 gateway.note_process(None);
                 gateway.owner.feed(Event::UpstreamChanged);
             }
             Err(error) => tracing::error!(%error, "cannot link to the configured upstream"),
         }
     }
-    gateway.see_power();
-    tracing::info!("the configuration was reloaded");
 }
 
 /// Whether the configured upstream is one of the addresses served on.

@@ -43,6 +43,15 @@ const TOKEN: HeaderName = HeaderName::from_static("x-oneslot-token");
 /// The future of one answer.
 pub(super) type Answer = Pin<Box<dyn Future<Output = Response<Answered>> + Send>>;
 
+/// What a request has to show for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// The control token of this run.
+    Token,
+    /// Not that.
+    Nothing,
+}
+
 /// A request that passed the gates before its body.
 pub(super) struct Passed {
     pub(super) id: RequestId,
@@ -212,7 +221,7 @@ fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, local: SocketAdd
     let routed = route::resolve(&parts.method, path, parts.uri.query(), admin).map_err(told)?;
     if let Route::Own(own) = &routed.route
         && own.needs() == Needs::Token
-        && !has_token(gateway, &parts.headers)
+        && Holder::of(gateway, &parts.headers) == Holder::Nothing
     {
         return Err(told(Refusal::Unauthorized {
             wanted: Wanted::Token,
@@ -248,7 +257,7 @@ fn authorize(
     local: SocketAddr,
     keys: &[Key],
 ) -> Result<Option<String>, Refusal> {
-    if has_token(gateway, &parts.headers) {
+    if Holder::of(gateway, &parts.headers) == Holder::Token {
         return Ok(None);
     }
     let is_beyond = !local.ip().to_canonical().is_loopback();
@@ -272,11 +281,15 @@ pub(super) fn own_keys(settings: &Settings) -> Vec<Key> {
         .collect()
 }
 
-fn has_token(gateway: &Gateway, headers: &HeaderMap) -> bool {
-    headers
-        .get(TOKEN)
-        .and_then(|value| value.to_str().ok())
-        .is_some_and(|token| gateway.token.matches(token))
+impl Holder {
+    pub(super) fn of(gateway: &Gateway, headers: &HeaderMap) -> Self {
+        let token = headers.get(TOKEN).and_then(|value| value.to_str().ok());
+        if token.is_some_and(|token| gateway.token.matches(token)) {
+            Self::Token
+        } else {
+            Self::Nothing
+        }
+    }
 }
 
 async fn chat(

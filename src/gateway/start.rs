@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -21,7 +23,8 @@ use crate::admit::hop::Hop;
 use crate::clock::Clock;
 use crate::config::{BaseUrl, Loaded, Notice, Settings};
 use crate::demo::Demo;
-use crate::desk::{Event, Owner};
+use crate::desk::{Effect, Event, Owner};
+use crate::pause::Pause;
 use crate::record::Recorder;
 use crate::record::log::Log;
 use crate::refusal::Cut;
@@ -29,13 +32,15 @@ use crate::state::{Lock, StateDir, StateError};
 use crate::upstream::{BaseUrlError, Root};
 
 use super::beside::Reads;
-use super::doors::{Doors, listen};
+use super::doors::{self, Doors, listen};
 use super::link::LinkError;
 use super::readings::Readings;
 use super::refused::Refused;
 use super::sleep::{self, Battery, Pace};
 use super::{Gateway, WatchedProcess, background, control, process as life, reload, rules};
 
+/// How long what is being written or read at the end may take.
+const LAST_WRITES: Duration = Duration::from_secs(1);
 /// Between a panic of a task beside the requests and its next start.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -135,25 +140,64 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     } = options;
     let (listeners, notices) = listen(&loaded.settings.listen, None).await?;
     let addresses: Vec<SocketAddr> = listeners.iter().map(|bound| bound.address).collect();
-    if let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback())
-        && (!loaded.settings.access.require_key || loaded.settings.access.keys.is_empty())
-    {
-        return Err(StartError::Exposed { address: *address });
-    }
+    asks_strangers_for_a_key(&addresses, &loaded.settings)?;
     let demo = match serve {
         Serve::Upstream => None,
         Serve::Demo => Some(start_demo(&mut loaded).await?),
     };
-    if let BaseUrl::At(root) = &loaded.settings.upstream.base_url
-        && root.leads_to(&addresses).await
-    {
-        return Err(StartError::Loop { root: root.clone() });
+    leads_elsewhere(&addresses, &loaded.settings).await?;
+    let base_url = loaded.settings.upstream.base_url.clone();
+    let demo_root = demo.as_ref().map(|_| base_url);
+    let (gateway, effects) = build(loaded, state, lock, log, demo_root);
+    for (code, text) in notices {
+        gateway.notice(code, &text);
     }
-    let pause = state.pause().unwrap_or_else(|error| {
-        tracing::warn!(%error, "a pause that was kept cannot be read");
-        None
-    });
+    tell_of_settings(&gateway);
+    let settings = gateway.settings();
+    gateway.relink(&settings).map_err(StartError::Link)?;
+    for bound in listeners {
+        gateway.doors.open(&gateway, bound);
+    }
+    gateway.publish().map_err(StartError::State)?;
+    let beside = work_beside(&gateway, effects);
+    Ok(Running {
+        gateway,
+        addresses,
+        beside,
+        _demo: demo,
+    })
+}
+
+fn asks_strangers_for_a_key(
+    addresses: &[SocketAddr],
+    settings: &Settings,
+) -> Result<(), StartError> {
+    let asks = settings.access.require_key && !settings.access.keys.is_empty();
+    match addresses.iter().find(|address| !address.ip().is_loopback()) {
+        Some(address) if !asks => Err(StartError::Exposed { address: *address }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+async fn leads_elsewhere(addresses: &[SocketAddr], settings: &Settings) -> Result<(), StartError> {
+    match &settings.upstream.base_url {
+        BaseUrl::At(root) if root.leads_to(addresses).await => {
+            Err(StartError::Loop { root: root.clone() })
+        }
+        BaseUrl::At(_) | BaseUrl::Auto => Ok(()),
+    }
+}
+
+/// The gateway without doors and without an upstream, and what its desk will want.
+fn build(
+    loaded: Loaded,
+    state: StateDir,
+    lock: Lock,
+    log: Option<Log>,
+    demo_root: Option<BaseUrl>,
+) -> (Arc<Gateway>, UnboundedReceiver<Effect>) {
     let settings = Arc::new(loaded.settings.clone());
+    let pause = kept_pause(&state);
     let (owner, effects) = Owner::new(rules(&settings, Pace::Usual), pause, Clock::start());
     let recorder = if settings.log.record {
         Recorder::in_directory(state.path())
@@ -169,53 +213,63 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         readings: Readings::new(&settings.pressure),
         watched: WatchedProcess::new(),
         battery: Battery::default(),
+        doors: Doors::new(settings.access.max_connections),
         loaded: RwLock::new(Arc::new(loaded)),
-        settings: RwLock::new(Arc::clone(&settings)),
+        settings: RwLock::new(settings),
         link: RwLock::new(None),
         generation: AtomicU64::new(0),
         reasoning: Mutex::new(HashSet::new()),
         notices: Mutex::new(Vec::new()),
-        demo_root: demo.as_ref().and(demo_root(&settings)),
+        demo_root,
         log,
         token: lock.token().clone(),
         lock: Mutex::new(Some(lock)),
-        doors: Doors::new(settings.access.max_connections),
         state,
         writing: Mutex::default(),
         large: Semaphore::new(1),
         hop: Hop::new(std::process::id(), random()),
         next_id: AtomicU64::new(first_id()),
         watchers: AtomicUsize::new(0),
-        streams: Arc::new(Semaphore::new(control::STREAMS)),
+        streams: control::Streams::new(),
     });
-    for (code, text) in notices {
-        gateway.notice(code, &text);
+    (gateway, effects)
+}
+
+/// The pause that was kept, and a word on how the directory was found.
+fn kept_pause(state: &StateDir) -> Option<Pause> {
+    if let Some(mode) = state.was_open() {
+        let (directory, mode) = (state.path().display(), format!("{mode:o}"));
+        tracing::warn!(%directory, mode, "the state directory was open to others and was closed");
     }
-    tell_of_settings(&gateway);
-    gateway.relink(&settings).map_err(StartError::Link)?;
-    for bound in listeners {
-        gateway.doors.open(&gateway, bound);
-    }
-    gateway.publish().map_err(StartError::State)?;
+    state.pause().unwrap_or_else(|error| {
+        tracing::warn!(%error, "a pause that was kept cannot be read");
+        None
+    })
+}
+
+/// What goes on beside requests for as long as the gateway lives.
+fn work_beside(gateway: &Arc<Gateway>, effects: UnboundedReceiver<Effect>) -> JoinSet<()> {
     let mut beside = JoinSet::new();
-    beside.spawn(background::carry_out(Arc::clone(&gateway), effects));
-    keep(&mut beside, &gateway, background::watch_memory);
-    keep(&mut beside, &gateway, background::watch_process);
-    keep(&mut beside, &gateway, life::watch_life);
+    beside.spawn(background::carry_out(Arc::clone(gateway), effects));
+    keep(&mut beside, gateway, background::watch_memory);
+    keep(&mut beside, gateway, background::watch_process);
+    keep(&mut beside, gateway, life::watch_life);
     #[cfg(target_os = "linux")]
-    keep(&mut beside, &gateway, background::hear_stalls);
-    keep(&mut beside, &gateway, reload::watch);
-    keep(&mut beside, &gateway, sleep::watch);
+    keep(&mut beside, gateway, background::hear_stalls);
+    keep(&mut beside, gateway, doors::come_back);
+    keep(&mut beside, gateway, reload::watch);
+    keep(&mut beside, gateway, sleep::watch);
     #[cfg(target_os = "linux")]
-    keep(&mut beside, &gateway, sleep::keep_awake);
+    keep(&mut beside, gateway, sleep::keep_awake);
     let ticking = gateway.owner.clone();
     beside.spawn(async move { ticking.run().await });
-    Ok(Running {
-        gateway,
-        addresses,
-        beside,
-        _demo: demo,
-    })
+    beside
+}
+
+/// Ends the runtime that a gateway ran on: whoever still reads from a disk that does not answer
+/// keeps nobody from ending.
+pub fn end(runtime: Runtime) {
+    runtime.shutdown_timeout(LAST_WRITES);
 }
 
 impl Running {
@@ -275,6 +329,10 @@ where
 /// mended.
 fn tell_of_settings(gateway: &Gateway) {
     let loaded = gateway.loaded();
+    if let Some(good) = loaded.sources.left_behind() {
+        let (file, good) = (loaded.sources.file.display(), good.display());
+        tracing::warn!(%file, %good, "there is no settings file, so the defaults serve; the last one that was read is kept");
+    }
     let (locks, others): (Vec<&Notice>, Vec<&Notice>) = loaded
         .notices
         .iter()
@@ -285,10 +343,6 @@ fn tell_of_settings(gateway: &Gateway) {
             gateway.notice(code, &texts.join(". "));
         }
     }
-}
-
-fn demo_root(settings: &Settings) -> Option<BaseUrl> {
-    Some(settings.upstream.base_url.clone())
 }
 
 async fn start_demo(loaded: &mut Loaded) -> Result<Demo, StartError> {

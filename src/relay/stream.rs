@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
@@ -23,8 +24,10 @@ use crate::exchange::{Account, SECOND_LOOK};
 use crate::fault;
 use crate::refusal::{Clock, Cut, Outage, Refusal, in_stream_event};
 use crate::upstream::send::{Connection, Sender};
+use crate::upstream::without_sent_keys;
 
 use super::observe::{StreamEnd, StreamObserver};
+use super::secret::{Piece, Secret};
 
 /// A question that takes a moment, asked beside the stream.
 type Question<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -40,6 +43,10 @@ pub struct Parts {
     pub observer: StreamObserver,
     /// The rest of the answer.
     pub rest: Incoming,
+    /// The headers that it was asked with: an error may repeat a key in them.
+    pub sent: HeaderMap,
+    /// Keeps the configured key out of the stream, where there is one.
+    pub secret: Option<Secret>,
     /// The connection it comes over.
     pub connection: Connection,
     /// Takes the connection back at the end.
@@ -59,6 +66,8 @@ pub struct StreamRelay {
     first: Option<Bytes>,
     observer: StreamObserver,
     rest: Incoming,
+    sent: HeaderMap,
+    secret: Option<Secret>,
     connection: Option<Connection>,
     sender: Arc<Sender>,
     account: Account,
@@ -90,6 +99,8 @@ impl StreamRelay {
             first: Some(parts.first),
             observer: parts.observer,
             rest: parts.rest,
+            sent: parts.sent,
+            secret: parts.secret,
             connection: Some(parts.connection),
             sender: parts.sender,
             account: parts.account,
@@ -115,6 +126,28 @@ impl StreamRelay {
             .answered(self.observer.observed().content_chunks);
     }
 
+    /// A piece as the client gets it; `None` while all of it may be the beginning of the key.
+    fn without_key(&mut self, bytes: Bytes) -> Option<Bytes> {
+        let Some(secret) = &mut self.secret else {
+            return Some(bytes);
+        };
+        let part = match self.observer.observed().error {
+            Some(_) => Piece::Error,
+            None => Piece::Answer,
+        };
+        Some(secret.pass(bytes, part)).filter(|bytes| !bytes.is_empty())
+    }
+
+    /// What the search for the key held back.
+    fn held_back(&mut self) -> Option<Bytes> {
+        let rest = self.secret.as_mut()?.rest();
+        (!rest.is_empty()).then_some(rest)
+    }
+
+    fn last(&mut self) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.held_back().map_or(Poll::Ready(None), frame)
+    }
+
     /// The upstream's body ended politely; whether it was whole is for the content to say.
     fn at_end(&mut self) -> Option<Bytes> {
         match self.observer.verdict() {
@@ -124,14 +157,16 @@ impl StreamRelay {
                     self.sender.give_back(connection);
                 }
                 self.account.complete(self.observer.observed());
-                None
+                self.held_back()
             }
             // The upstream's own words have been relayed already: nothing is added to them.
             StreamEnd::Error(error) => {
                 self.ended = true;
                 self.connection = None;
-                self.account.failed_inside(&error, self.observer.observed());
-                None
+                let error = error.to_upstream_error(StatusCode::OK);
+                let error = without_sent_keys(error, &self.sent);
+                self.account.failed_inside(error, self.observer.observed());
+                self.held_back()
             }
             StreamEnd::NoFinish => {
                 let refusal = Refusal::Interrupted { how: Cut::NoFinish };
@@ -178,12 +213,13 @@ impl StreamRelay {
         self.connection = None;
         self.account.cut(refusal, ending, self.observer.observed());
         self.ended = true;
+        let held = self.held_back().unwrap_or_default();
         let closing = self.observer.closing_bytes();
         let event = in_stream_event(refusal);
-        if closing.is_empty() {
+        if held.is_empty() && closing.is_empty() {
             return event;
         }
-        [closing, &event].concat().into()
+        [&held, closing, &event].concat().into()
     }
 }
 
@@ -199,9 +235,11 @@ impl Body for StreamRelay {
         if this.ended {
             return Poll::Ready(None);
         }
-        if let Some(first) = this.first.take() {
-            // Observed when it was read.
-            return frame(first);
+        // Observed when it was read.
+        if let Some(first) = this.first.take()
+            && let Some(bytes) = this.without_key(first)
+        {
+            return frame(bytes);
         }
         if let Poll::Ready(cut) = this.stop.as_mut().poll(cx) {
             let refusal = Refusal::Interrupted { how: cut };
@@ -215,12 +253,14 @@ impl Body for StreamRelay {
                 Poll::Ready(Some(Ok(piece))) => match piece.into_data() {
                     Ok(bytes) if !bytes.is_empty() => {
                         this.saw(&bytes);
-                        return frame(bytes);
+                        if let Some(bytes) = this.without_key(bytes) {
+                            return frame(bytes);
+                        }
                     }
                     // Trailers and empty pieces are framing, not content.
                     Ok(_) | Err(_) => {}
                 },
-                Poll::Ready(Some(Err(_))) if this.is_done() => return Poll::Ready(None),
+                Poll::Ready(Some(Err(_))) if this.is_done() => return this.last(),
                 Poll::Ready(Some(Err(_))) => {
                     this.why = Some(this.account.why_broken());
                     return this.poll_broken(cx);
@@ -233,7 +273,7 @@ impl Body for StreamRelay {
         }
         if this.stall.poll_over(cx).is_ready() {
             if this.is_done() {
-                return Poll::Ready(None);
+                return this.last();
             }
             let limit = this.stall.limit;
             let refusal = Refusal::Timeout {

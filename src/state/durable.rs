@@ -108,13 +108,13 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Closes a directory to everyone but its owner.
+/// Closes a directory to everyone but its owner, and returns the mode it had if that was looser.
 ///
 /// # Errors
 ///
 /// Whatever the file system said.
-pub fn close_dir(path: &Path) -> io::Result<()> {
-    tighten(path, 0o700).map(|_| ())
+pub fn close_dir(path: &Path) -> io::Result<Option<u32>> {
+    tighten(path, 0o700)
 }
 
 /// Closes a file to everyone but its owner, and returns the mode it had if that was looser.
@@ -132,6 +132,17 @@ pub fn private() -> OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
+}
+
+/// Opens a file that is there to be locked, for this user alone; what is in it stays.
+///
+/// # Errors
+///
+/// As [`regular::open`].
+pub fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = private();
+    options.create(true).truncate(false).write(true);
+    regular::open(path, &mut options)
 }
 
 #[cfg(unix)]

@@ -200,9 +200,7 @@ impl fmt::Display for HeldBy {
 /// Takes the advisory lock; `None` if somebody has it.
 fn take(dir: &StateDir) -> Result<Option<File>, StateError> {
     let path = dir.guard_file();
-    let mut options = durable::private();
-    options.create(true).truncate(false).write(true);
-    let guard = regular::open(&path, &mut options).map_err(|source| StateError::Write {
+    let guard = durable::open_lock(&path).map_err(|source| StateError::Write {
         path: path.clone(),
         source,
     })?;

@@ -21,6 +21,8 @@ pub use running::{Running, read_running};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateDir {
     path: PathBuf,
+    /// Its mode before it was closed to others.
+    was_open: Option<u32>,
 }
 
 /// What went wrong with something in the state directory.
@@ -89,9 +91,9 @@ impl StateDir {
     ///
     /// [`StateError::Open`].
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, StateError> {
-        let path = path.into();
-        let dir = Self { path };
-        place::make(&dir.path, &dir.guard_file()).map_err(|source| StateError::Open {
+        let mut dir = Self::look(path);
+        let made = place::make(&dir.path, &dir.guard_file());
+        dir.was_open = made.map_err(|source| StateError::Open {
             path: dir.path.clone(),
             source,
         })?;
@@ -100,12 +102,20 @@ impl StateDir {
 
     /// Names `path` without making anything: for commands that only look.
     pub fn look(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self {
+            path: path.into(),
+            was_open: None,
+        }
     }
 
     /// The directory itself.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The mode it had, if it was open to others and was closed when it was opened here.
+    pub fn was_open(&self) -> Option<u32> {
+        self.was_open
     }
 
     /// The last configuration that was read without a fault.

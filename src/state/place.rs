@@ -9,13 +9,13 @@ use std::path::Path;
 use super::durable;
 
 /// Makes `directory` if it is not there, and closes it to others if it is ours: empty, or with
-/// our `guard` in it.
+/// our `guard` in it. Returns the mode it had if that was looser.
 ///
 /// # Errors
 ///
 /// What the system said; and for a directory that others can change, or could have filled, what
 /// to do instead. Its mode is then as it was.
-pub(super) fn make(directory: &Path, guard: &Path) -> io::Result<()> {
+pub(super) fn make(directory: &Path, guard: &Path) -> io::Result<Option<u32>> {
     durable::private_dir(directory)?;
     let is_empty = fs::read_dir(directory)?.next().is_none();
     #[cfg(unix)]
@@ -23,9 +23,10 @@ pub(super) fn make(directory: &Path, guard: &Path) -> io::Result<()> {
     // A link there is nobody's proof.
     let is_guarded = fs::symlink_metadata(guard).is_ok_and(|about| about.is_file());
     if is_empty || is_guarded {
-        durable::close_dir(directory)?;
+        durable::close_dir(directory)
+    } else {
+        Ok(None)
     }
-    Ok(())
 }
 
 /// Refuses a directory of another user, and one that is shared: with the sticky bit, which says

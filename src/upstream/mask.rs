@@ -1,12 +1,12 @@
 //! Keeps a credential out of what an upstream says: some servers repeat the key that they were
 //! sent, whole or in part, to whoever asks.
 //!
-//! Not here: answers that are relayed byte for byte, which are the upstream's own.
+//! Not here: errors inside a stream ([`crate::relay::secret`]).
 
 use std::collections::HashSet;
 
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 
 use crate::refusal::UpstreamError;
 
@@ -17,16 +17,24 @@ const PART: usize = 8;
 const SHORTEST: usize = 4;
 
 /// What stands in a key's place.
-const MASK: &str = "[key]";
+pub const MASK: &str = "[key]";
 
-/// The error without the credential that was sent with the request.
+/// The error without any credential that was sent with the request, whatever header it was in:
+/// those are marked as sensitive.
 #[must_use]
-pub fn without_sent_key(error: UpstreamError, sent: &HeaderMap) -> UpstreamError {
-    let key = sent
-        .get(AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .map(|value| value.split_once(' ').map_or(value, |(_, key)| key).trim());
-    without_key(error, key)
+pub fn without_sent_keys(error: UpstreamError, sent: &HeaderMap) -> UpstreamError {
+    let secret = sent.values().filter(|value| value.is_sensitive());
+    secret.fold(error, |error, value| without_key(error, key_in(value)))
+}
+
+/// The key that was sent as `Authorization`, behind its scheme.
+pub fn sent_key(sent: &HeaderMap) -> Option<&str> {
+    sent.get(AUTHORIZATION).and_then(key_in)
+}
+
+fn key_in(value: &HeaderValue) -> Option<&str> {
+    let value = value.to_str().ok()?;
+    Some(value.split_once(' ').map_or(value, |(_, key)| key).trim())
 }
 
 /// The error without this key.
@@ -88,6 +96,19 @@ mod tests {
             excerpt: excerpt.to_owned(),
             length: 0,
             retry_after: None,
+        }
+    }
+
+    #[test]
+    fn a_key_gives_way_whatever_header_it_was_sent_in() {
+        for name in ["authorization", "x-api-key", "api-key"] {
+            let mut sent = HeaderMap::new();
+            sent.insert("user-agent", HeaderValue::from_static("said"));
+            let mut value = HeaderValue::from_static("sk-UPSTREAMKEY-1234");
+            value.set_sensitive(true);
+            sent.insert(name, value);
+            let error = without_sent_keys(said("wrong: sk-UPSTREAMKEY-1234, said"), &sent);
+            assert_eq!(error.excerpt, "wrong: [key], said", "in {name}");
         }
     }
 

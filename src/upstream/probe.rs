@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::AGE;
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -24,7 +25,8 @@ pub enum Probe {
     Alive {
         /// Whether it can be used as it is configured.
         access: Access,
-        /// The body of `/v1/models` when it was a good one, for the cache.
+        /// The body of `/v1/models` when it was a good one, for the cache; `None` when another
+        /// OneSlot answered with a copy of its own, which says nothing of the server behind it.
         models: Option<Bytes>,
     },
     /// It lives and loads its model.
@@ -128,11 +130,16 @@ fn verdict(answer: Result<Reply, Outage>) -> Probe {
         status if status.is_success() && reply.json().as_ref().is_some_and(is_list) => {
             Probe::Alive {
                 access: Access::Open,
-                models: Some(reply.body),
+                models: (!is_copy(&reply)).then_some(reply.body),
             }
         }
         _ => Probe::Failed(Outage::ProbeFailed),
     }
+}
+
+/// Another OneSlot's copy of an earlier answer.
+fn is_copy(reply: &Reply) -> bool {
+    reply.headers.contains_key("x-oneslot-request-id") && reply.headers.contains_key(AGE)
 }
 
 /// A 200 with an error in it, or an HTML page, is no list of models.
@@ -160,6 +167,23 @@ mod tests {
             headers: HeaderMap::new(),
             body: Bytes::copy_from_slice(body.as_bytes()),
         }))
+    }
+
+    #[test]
+    fn the_copy_of_another_oneslot_is_a_sign_of_life_and_no_list() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-oneslot-request-id", http::HeaderValue::from_static("1"));
+        headers.insert(AGE, http::HeaderValue::from_static("7"));
+        let copy = verdict(Ok(Reply {
+            status: StatusCode::OK,
+            headers,
+            body: Bytes::from_static(br#"{"object":"list","data":[]}"#),
+        }));
+        let without_models = Probe::Alive {
+            access: Access::Open,
+            models: None,
+        };
+        assert_eq!(copy, without_models);
     }
 
     #[test]

@@ -19,8 +19,10 @@ use crate::refusal::Outage;
 const LOOKS: u32 = 15;
 /// … and so far apart.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+/// So many looks may stay without an answer: a server that frees memory may be slow for a moment.
+const UNANSWERED: u32 = 3;
 
-/// Why nothing was unloaded.
+/// Why an unload was not done, or not all of it, or was not seen to be done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnloadError {
     /// This server has no way to do it; the sentence says what does.
@@ -118,27 +120,29 @@ async fn seen_gone(
     told: Vec<String>,
     limit: Duration,
 ) -> Result<Vec<String>, UnloadError> {
-    let mut kept = Vec::new();
+    if told.is_empty() {
+        return Ok(told);
+    }
+    let mut unanswered = 0;
+    // What the last look showed, if it was answered.
+    let mut kept = None;
     for look in 0..LOOKS {
-        if told.is_empty() {
-            break;
-        }
         if look > 0 {
             sleep(BETWEEN_LOOKS).await;
         }
-        let Some(loaded) = loaded::models(client, kind, limit).await else {
-            return Err(UnloadError::Unsure { models: told });
-        };
-        let is_loaded = |told: &&String| loaded.iter().any(|entry| entry.instance == **told);
-        kept = told.iter().filter(is_loaded).cloned().collect();
-        if kept.is_empty() {
+        kept = loaded::models(client, kind, limit).await.map(|loaded| {
+            let is_loaded = |told: &&String| loaded.iter().any(|entry| entry.instance == **told);
+            told.iter().filter(is_loaded).cloned().collect::<Vec<_>>()
+        });
+        unanswered += u32::from(kept.is_none());
+        if unanswered == UNANSWERED || kept.as_ref().is_some_and(Vec::is_empty) {
             break;
         }
     }
-    if kept.is_empty() {
-        Ok(told)
-    } else {
-        Err(UnloadError::Kept { models: kept })
+    match kept {
+        None => Err(UnloadError::Unsure { models: told }),
+        Some(kept) if kept.is_empty() => Ok(told),
+        Some(kept) => Err(UnloadError::Kept { models: kept }),
     }
 }
 

@@ -654,6 +654,22 @@ fn one_log_line_tells_what_became_of_a_request() {
 }
 
 #[test]
+fn a_start_without_the_file_that_was_there_says_where_its_last_copy_is() {
+    let upstream = Upstream::plain();
+    let gateway = Setup::before(&upstream).start();
+    let told = "there is no settings file";
+    assert!(!gateway.said().contains(told), "it is there");
+    std::fs::remove_file(gateway.config_path()).unwrap();
+    let gateway = gateway.restart();
+    let said = gateway.said();
+    let line = said.lines().find(|line| line.contains(told));
+    assert!(
+        line.is_some_and(|line| line.contains("config.toml.good")),
+        "a person may miss it: {said}"
+    );
+}
+
+#[test]
 fn a_changed_listen_opens_the_new_address_before_it_lets_go_of_the_old() {
     let upstream = Upstream::plain();
     let old_line = "listen = [\"127.0.0.1:0\"]";

@@ -264,11 +264,11 @@ fn a_readable_file_with_a_key_in_it_is_closed_and_said() {
 }
 
 #[test]
-fn a_state_directory_that_others_could_read_is_closed() {
+fn a_state_directory_that_others_could_use_is_closed_and_said_once() {
     let upstream = Upstream::plain();
     let gateway = Setup::before(&upstream).start();
     let state = gateway.state_path();
-    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o775)).unwrap();
     std::fs::set_permissions(
         state.join("oneslot.log"),
         std::fs::Permissions::from_mode(0o644),
@@ -277,6 +277,16 @@ fn a_state_directory_that_others_could_read_is_closed() {
     let mut gateway = gateway.restart();
     assert_eq!(mode(&state), 0o700);
     assert_eq!(mode(&state.join("oneslot.log")), 0o600);
+    let told = || {
+        let log = std::fs::read_to_string(state.join("oneslot.log")).unwrap();
+        let lines = log.lines().filter(|line| line.contains("open to others"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lines = told();
+    assert_eq!(lines.len(), 1, "it may have been meant: {lines:?}");
+    assert!(lines[0].contains("775"), "how it was is said: {lines:?}");
+    gateway = gateway.restart();
+    assert_eq!(told(), lines, "and not again");
     gateway.stands(&upstream);
 }
 

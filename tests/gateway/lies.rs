@@ -10,7 +10,7 @@ use crate::support::client::Response;
 use crate::support::flavour::Flavour;
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::refused::{Advice, refused};
-use crate::support::script::Script;
+use crate::support::script::{Gate, Script, delta};
 use crate::support::upstream::Upstream;
 use crate::support::wire::{find, response};
 
@@ -38,6 +38,49 @@ fn a_server_that_repeats_its_key_gives_it_to_no_client() {
             keyless(&gateway.get("/v1/models/m"));
             gateway.stands(&upstream);
         }
+    }
+}
+
+#[test]
+fn a_server_that_repeats_its_key_inside_a_stream_gives_it_to_nobody() {
+    for key in ["sk-UPSTREAMKEY-1234", "local-pass"] {
+        let upstream = Upstream::plain();
+        let mut gateway = Setup::before(&upstream)
+            .config(&format!("upstream.api_key = {key:?}"))
+            .config("health.cooldown_ms = 0\nhealth.cooldown_max_ms = 0")
+            .start();
+        let error = json!({"error": {"message": format!("Wrong key: {key}."),
+            "type": "server_error", "code": key}});
+        for said in [
+            format!("data: {error}\n\n"),
+            format!("event: error\ndata: {error}\n\n"),
+            format!("error: {error}\n\n"),
+        ] {
+            let gate = Gate::new();
+            let script = Script::stream().delta("one").wait_for(&gate);
+            upstream.next_chat(script.chunk(said.as_bytes()).last_chunk());
+            let mut client = gateway.open_chat(&chat::streamed("hello"));
+            client.body_until_has("one");
+            gate.open();
+            let answer = client.finish();
+            let text = answer.text();
+            assert!(
+                !text.contains(key),
+                "the key is the server's secret: {text}"
+            );
+            assert_eq!(text, delta("one") + &said.replace(key, "[key]"));
+        }
+        if key.len() > 16 {
+            let (said, at) = (format!("data: {error}\n\n"), error.to_string().len() - 5);
+            let (one, two) = said.as_bytes().split_at(at);
+            let script = Script::stream().delta("one").chunk(one);
+            upstream.next_chat(script.chunk(two).last_chunk());
+            let text = gateway.chat(&chat::streamed("hello")).text();
+            assert_eq!(text, delta("one") + &said.replace(key, "[key]"));
+        }
+        let seen = gateway.status().to_string() + &gateway.said();
+        assert!(!seen.contains(key), "nor is it recorded: {seen}");
+        gateway.stands(&upstream);
     }
 }
 
@@ -77,6 +120,35 @@ fn an_unload_that_left_the_model_where_it_was_is_not_called_one() {
         Script::json(200, &json!({"instance_id": "qwen2.5-7b"}))
     });
     not_unloaded(&upstream, "qwen2.5-7b");
+}
+
+#[test]
+fn an_unload_that_nobody_saw_is_not_said_to_have_done_nothing() {
+    let upstream = Upstream::start(Flavour::Ollama {
+        loaded: Some(4096),
+        on_load: 4096,
+    });
+    let gateway = Setup::before(&upstream).start();
+    gateway.cli_ok(&["check"]);
+    for args in [&["unload"][..], &["pause", "--unload"]] {
+        let told = Gate::new();
+        let is_told = told.clone();
+        upstream.always("POST", "/api/generate", move |_| {
+            Script::json(200, &json!({"done": true})).open(&is_told)
+        });
+        upstream.always("GET", "/api/ps", move |_| match told.is_open() {
+            true => Script::json(500, &json!({"error": "busy"})),
+            false => Script::json(200, &json!({"models": [{"name": "llama3.2:latest"}]})),
+        });
+        let output = gateway.cli(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{args:?} is not known to be done");
+        assert!(
+            said.contains("does not say whether it went"),
+            "what is known is said: {said}"
+        );
+        assert!(!said.contains("nothing"), "and no more than that: {said}");
+    }
 }
 
 fn not_unloaded(upstream: &Upstream, model: &str) {
@@ -261,11 +333,15 @@ fn one_oneslot_behind_another_serves_and_two_in_a_circle_refuse_at_once() {
         "{said} lines in {took} s at the loudest level"
     );
 
-    inner.rewrite_config(&behind(&upstream.url()));
-    inner.until_status("it is mended", |status| {
-        status["health"]["state"] == "ready" && !has_notice(status, "loop")
+    outer.until_status("the other one sees it too", |status| {
+        has_notice(status, "loop")
     });
-    outer.control("POST", "/oneslot/check", "");
+    inner.rewrite_config(&behind(&upstream.url()));
+    for (gateway, what) in [(&inner, "it is mended"), (&outer, "also for the other")] {
+        gateway.until_status(what, |status| {
+            status["health"]["state"] == "ready" && !has_notice(status, "loop")
+        });
+    }
     assert_eq!(outer.chat(&chat::whole("x")).status(), 200, "and serves");
 }
 

@@ -280,14 +280,17 @@ fn whoever_waits_for_an_answer_never_gives_way() {
 }
 
 #[test]
-fn those_who_follow_events_have_sixteen_places_and_keep_nobody_out() {
+fn those_who_follow_events_keep_nobody_out_and_four_places_are_kept_for_who_holds_the_token() {
     let upstream = Upstream::plain();
     let mut gateway = quiet(&upstream)
         .config("access.max_connections = 32")
         .start();
     settled(&gateway, &upstream);
     let ask = gateway.request("GET", "/oneslot/events", b"");
-    let mut watchers: Vec<Client> = (0..16).map(|_| gateway.open(&ask)).collect();
+    let token = gateway.token();
+    let with_token = [("x-oneslot-token", token.as_str())];
+    let ask_as_holder = gateway.request_with("GET", "/oneslot/events", &with_token, b"");
+    let mut watchers: Vec<Client> = (0..12).map(|_| gateway.open(&ask)).collect();
     for watcher in &mut watchers {
         watcher.body_until_has("data: ");
     }
@@ -295,6 +298,13 @@ fn those_who_follow_events_have_sixteen_places_and_keep_nobody_out() {
         let mut late = gateway.open(&ask);
         refused(&late.finish(), 503, "LLM_OVERLOADED", Advice::Later);
     }
+    for _ in 0..4 {
+        let mut holder = gateway.open(&ask_as_holder);
+        holder.body_until_has("data: ");
+        watchers.push(holder);
+    }
+    let mut late = gateway.open(&ask_as_holder);
+    refused(&late.finish(), 503, "LLM_OVERLOADED", Advice::Later);
     assert_eq!(gateway.get("/healthz").status(), 200);
     assert_eq!(gateway.chat(&chat::whole("x")).status(), 200);
     gateway.cli_ok(&["status"]);
@@ -303,7 +313,7 @@ fn those_who_follow_events_have_sixteen_places_and_keep_nobody_out() {
         watcher.body_until_has("until_ms");
     }
     gateway.cli_ok(&["resume"]);
-    watchers.pop();
+    watchers.remove(0);
     within(
         Duration::from_secs(10),
         "a place that is left is free",

@@ -148,6 +148,24 @@ fn a_state_directory_that_is_shared_is_refused_and_keeps_its_mode() {
 }
 
 #[test]
+fn a_state_directory_of_another_user_is_refused_and_keeps_its_mode() {
+    let upstream = Upstream::plain();
+    let setup = Setup::before(&upstream);
+    let shared = tempfile::tempdir().unwrap();
+    symlink(shared.path(), setup.state()).unwrap();
+    set_mode(shared.path(), 0o775);
+    if std::os::unix::fs::chown(shared.path(), Some(65534), None).is_err() {
+        // Only an administrator can give a directory away.
+        return;
+    }
+    let refused = setup.start_refused();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("belongs to another user"), "{said}");
+    assert!(said.contains("--state DIR"), "what to do is said: {said}");
+    assert_eq!(mode(shared.path()), 0o775, "it is not ours to close");
+}
+
+#[test]
 fn what_a_link_in_the_state_directory_points_to_keeps_its_mode() {
     let upstream = Upstream::plain();
     let setup = Setup::before(&upstream);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use oneslot::upstream::{PORTS, discover};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -101,9 +103,16 @@ pub(super) async fn prove(app: State<'_, App>) -> Result<Proof, Fault> {
     }
 }
 
+/// An answer, read to its end or far enough.
+struct Heard {
+    status: StatusCode,
+    bytes: Vec<u8>,
+    first_ms: Option<u64>,
+    total_ms: u64,
+}
+
 async fn ask(serving: &Serving, model: Option<String>) -> Result<Proof, Fault> {
     let began = Instant::now();
-    let ms = |began: Instant| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut body = json!({
         "messages": [{"role": "user", "content": "Say hello in one short sentence."}],
         "max_tokens": TOKENS,
@@ -115,10 +124,15 @@ async fn ask(serving: &Serving, model: Option<String>) -> Result<Proof, Fault> {
     let coming = serving
         .as_app("/app/OneSlot/v1/chat/completions", body)
         .await?;
-    let status = coming.response.status();
-    // The connection is driven by what `coming` holds, on the gateway's thread.
-    let (mut bytes, mut first) = (Vec::new(), None);
+    // The connection is driven by what is kept beside the answer, on the gateway's thread.
     let (response, _moves) = coming.split();
+    Ok(proof_in(&hear(response, began).await?, model))
+}
+
+async fn hear(response: Response<Incoming>, began: Instant) -> Result<Heard, Fault> {
+    let ms = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let (mut bytes, mut first_ms) = (Vec::new(), None);
+    let status = response.status();
     let mut answer = response.into_body();
     while let Some(frame) = answer.frame().await {
         let frame = frame.map_err(|error| Fault::failed(&error))?;
@@ -126,39 +140,47 @@ async fn ask(serving: &Serving, model: Option<String>) -> Result<Proof, Fault> {
             continue;
         };
         bytes.extend_from_slice(data);
-        if first.is_none() && !data.starts_with(b":") {
-            first = Some(ms(began));
+        if first_ms.is_none() && !data.starts_with(b":") {
+            first_ms = Some(ms());
         }
         if bytes.len() > LONGEST {
             break;
         }
     }
-    let text = String::from_utf8_lossy(&bytes);
+    Ok(Heard {
+        status,
+        bytes,
+        first_ms,
+        total_ms: ms(),
+    })
+}
+
+fn proof_in(heard: &Heard, model: Option<String>) -> Proof {
+    let text = String::from_utf8_lossy(&heard.bytes);
     let events = text.lines().filter_map(|line| line.strip_prefix("data:"));
     let mut events: Vec<Value> = events
         .filter_map(|event| serde_json::from_str(event).ok())
         .collect();
-    if !status.is_success() {
+    if !heard.status.is_success() {
         events.extend(serde_json::from_str(&text));
     }
-    let total_ms = ms(began);
     if let Some(error) = events.iter().find_map(|event| event.get("error")) {
         let part = |name| error.get(name).and_then(Value::as_str);
-        return Ok(Proof::Refused {
+        return Proof::Refused {
             ok: false,
-            code: part("code").unwrap_or(status.as_str()).to_owned(),
+            code: part("code").unwrap_or(heard.status.as_str()).to_owned(),
             message: part("message").unwrap_or("without a reason").to_owned(),
-        });
+        };
     }
     let named = events.iter().find_map(|event| event["model"].as_str());
     let named = named.map(str::to_owned);
-    Ok(Proof::Answered {
+    Proof::Answered {
         ok: true,
         model: model.or(named).unwrap_or_default(),
-        first_token_ms: first.unwrap_or(total_ms),
-        total_ms,
+        first_token_ms: heard.first_ms.unwrap_or(heard.total_ms),
+        total_ms: heard.total_ms,
         text: pieces(&events),
-    })
+    }
 }
 
 /// What the model said; of one that thinks first, at least that.

@@ -32,7 +32,8 @@ pub(crate) fn pause(place: &Place, pause: &Pause) -> Result<(), Failure> {
     });
     let unloaded = &answer["unloaded"];
     if let Some(error) = unloaded["error"].as_str() {
-        return Err(Failure::not_done(format!("nothing was unloaded: {error}")));
+        // Some of it may have been done all the same; what is known is in the error.
+        return Err(Failure::not_done(format!("unload: {error}")));
     }
     if unloaded.is_object() {
         out::say(&gone(&unloaded["models"], &unloaded["freed"]));

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use oneslot::config::Flag;
 use oneslot::gateway::{self, Options, StartError};
@@ -11,9 +10,6 @@ use oneslot::state::{Lock, LockError, StateDir};
 
 use crate::args::{Place, Serve};
 use crate::{Failure, HELD, out};
-
-/// How long what is being written or read at the end may take.
-const LAST_WRITES: Duration = Duration::from_secs(1);
 
 /// Serves until a signal, then stops in order.
 pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
@@ -45,8 +41,7 @@ pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::of(&error))?;
     let served = runtime.block_on(until_stopped(options, &sources.file));
-    // Whoever still reads from a disk that does not answer keeps nobody from ending.
-    runtime.shutdown_timeout(LAST_WRITES);
+    gateway::end(runtime);
     served
 }
 

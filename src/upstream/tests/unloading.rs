@@ -207,6 +207,21 @@ async fn a_model_that_takes_a_moment_to_go_is_waited_for() {
 }
 
 #[tokio::test]
+async fn one_look_without_an_answer_proves_nothing() {
+    let looks = AtomicU32::new(0);
+    let loaded = Loaded::of(&["a:latest"]);
+    let slow = Server::start(move |asked| match asked.line.as_str() {
+        "GET /api/ps" if looks.fetch_add(1, Ordering::Relaxed) == 1 => missing(),
+        _ => loaded.ollama(asked),
+    })
+    .await;
+    assert_eq!(
+        upstream(&slow.root()).unload(None).await.unwrap(),
+        ["a:latest"]
+    );
+}
+
+#[tokio::test]
 async fn a_server_that_falls_silent_after_the_order_is_not_taken_for_done() {
     let asked_once = AtomicU32::new(0);
     let loaded = Loaded::of(&["a:latest"]);

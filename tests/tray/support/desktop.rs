@@ -51,6 +51,7 @@ impl Desktop {
         let room = tempfile::tempdir().expect("a temporary directory can be made");
         let home = room.path().join("home");
         std::fs::create_dir(&home).expect("a directory can be made");
+        std::fs::create_dir(home.join("tmp")).expect("a directory can be made");
         Self {
             screen,
             address: child.as_mut().map(first_line),
@@ -76,6 +77,11 @@ impl Desktop {
         &self.home
     }
 
+    /// What a program writes for a moment lies under this one.
+    pub(crate) fn passing(&self) -> PathBuf {
+        self.home.join("tmp")
+    }
+
     /// A program on this desktop, with an environment of its own: nothing of the caller's leaks
     /// in.
     pub(crate) fn command(&self, program: &str) -> Command {
@@ -93,7 +99,7 @@ impl Desktop {
             .env("XDG_DATA_HOME", home.join("data"))
             .env("XDG_CACHE_HOME", home.join("cache"))
             .env("XDG_RUNTIME_DIR", home)
-            .env("TMPDIR", home)
+            .env("TMPDIR", self.passing())
             .env("LANG", "C.UTF-8")
             .env("TZ", "UTC")
             .env("DISPLAY", &self.display)
