@@ -1,8 +1,8 @@
 //! Bytes to the client, holding the lease until their end.
 //!
 //! Invariant: relayed bytes are the upstream's bytes, in order, none added but whole events and
-//! comments of our own, none left out but the key that the upstream was sent. Not here: what was changed on the way in
-//! ([`crate::exchange`]).
+//! comments of our own, none left out but the key that the upstream was sent. Not here: what was
+//! changed on the way in ([`crate::exchange`]).
 
 pub mod commit;
 pub mod observe;
