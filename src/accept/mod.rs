@@ -1,8 +1,9 @@
 //! From the listening socket to a request whose head has been judged.
 //!
 //! A connection is served only when it has a place; until then one at a time waits at the door and
-//! the rest with the system, so that descriptors cannot run out under load. Each runs behind [`guarded::Guarded`], which refuses what the HTTP library would let
-//! through and sees a client leave in every state. Not here: who may call ([`crate::admit`]).
+//! the rest with the system, so that descriptors cannot run out under load. Each runs behind
+//! [`guarded::Guarded`], which refuses what the HTTP library would let through and sees a client
+//! leave in every state. Not here: who may call ([`crate::admit`]).
 
 mod clock;
 pub mod crowd;

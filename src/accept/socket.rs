@@ -1,10 +1,10 @@
 //! How the gateway's ends of its sockets are set up, and in which pieces answers are written.
 //!
-//! A client that takes little but goes on taking must be told from one that takes nothing. What
-//! the gateway sees of it is only that the system has room again, and that comes late: after a
-//! part of its own buffer is free, and after the client's system has freed a whole packet as it
-//! merged it. With a small buffer and small pieces a client that reads 1 kB/s was seen to move every
-//! 23 s or sooner on a quiet machine, with the system's own up to 128 s apart (Linux, loopback).
+//! A client that takes little but goes on taking must be told from one that takes nothing. What the
+//! gateway sees of it is only that the system has room again, and that comes late: after a part of
+//! its own buffer is free, and after the client's system has freed a whole packet as it merged it.
+//! With a small buffer and small pieces a client that reads 1 kB/s was seen to move every 23 s or
+//! sooner on a quiet machine, with the system's own up to 128 s apart (Linux, loopback).
 //! [`super::reader`] sees a client on this machine move at once; this is for the others.
 
 use std::io::{self, IoSlice};

@@ -2,8 +2,8 @@
 //!
 //! Whoever saves may write in place, rename over, or remove and write anew, so the directory is
 //! watched and not the file; and its directory or a link on the way may be replaced, so they are
-//! watched as well ([`super::way`]), and everything anew after each change. What a change means is for [`Loaded::reload`](super::Loaded::reload)
-//! to say.
+//! watched as well ([`super::way`]), and everything anew after each change. What a change means is
+//! for [`Loaded::reload`](super::Loaded::reload) to say.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Loading a model into Ollama before the plan: it would cut the chat silently to a window that only
-//! a loaded model has.
+//! Loading a model into Ollama before the plan: it would cut the chat silently to a window that
+//! only a loaded model has.
 //!
 //! The load is the one the request would cause anyway, so it holds the slot and is settled when it
 //! is given up. Not here: the question itself ([`crate::upstream`]).

@@ -1,9 +1,10 @@
 //! Sleep, wake and battery: what the machine does with its power, and what follows for us.
 //!
 //! Waking up is told by the kernel, which sets its wall clock then, where it is Linux; else it is
-//! seen by the clocks at the next event. Then kept connections are closed, for the other end may be gone, and time goes on as it did
-//! for people; one probe follows, however long the sleep was. The machine is kept awake only if
-//! the configuration says so, only while a request is in flight, and never on battery.
+//! seen by the clocks at the next event. Then kept connections are closed, for the other end may be
+//! gone, and time goes on as it did for people; one probe follows, however long the sleep was. The
+//! machine is kept awake only if the configuration says so, only while a request is in flight, and
+//! never on battery.
 
 #[cfg(target_os = "linux")]
 use std::io;

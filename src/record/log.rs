@@ -130,9 +130,7 @@ fn build(
     if !coloured {
         plain.push(Arc::clone(&people));
     }
-    let to_file = fmt::layer()
-        .with_writer(LineWriter(plain))
-        .with_ansi(false);
+    let to_file = fmt::layer().with_writer(LineWriter(plain)).with_ansi(false);
     let subscriber = tracing_subscriber::registry()
         .with(filter)
         .with(to_people)

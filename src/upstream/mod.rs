@@ -2,8 +2,9 @@
 //!
 //! Everything here is a short question beside the slot. None of it wakes, loads or keeps a model,
 //! save the four that belong to a request or a person and say so: [`Upstream::count`],
-//! [`Upstream::activity`], [`Upstream::preload`], [`Upstream::unload`]. The kind is proven before anything of its own is asked,
-//! learned when first needed and learned again on demand, for another server may be there now.
+//! [`Upstream::activity`], [`Upstream::preload`], [`Upstream::unload`]. The kind is proven before
+//! anything of its own is asked, learned when first needed and learned again on demand, for another
+//! server may be there now.
 //!
 //! Not here: what follows from an answer. Health, cooldown and plan are decided elsewhere.
 

@@ -18,7 +18,8 @@ use super::support::{LIMIT, chat, eventually, network, within};
 
 const WINDOW: u32 = 2048;
 /// How long after a change of the gateway the icon may still say the old: the second that people
-/// are promised, and as much again for a machine that the model keeps busy. What it took is printed.
+/// are promised, and as much again for a machine that the model keeps busy. What it took is
+/// printed.
 const SOON: Duration = Duration::from_secs(2);
 
 /// A chat that takes as long as this many tokens do.

@@ -2,7 +2,8 @@
 //!
 //! The sources are drawn in one colour that is the host's. From each come a set for light panels,
 //! one for dark ones, one on a plate of its own that reads on both (a Linux panel does not say what
-//! it is), and macOS templates. What is made is committed, so that a build needs no drawing program.
+//! it is), and macOS templates. What is made is committed, so that a build needs no drawing
+//! program.
 
 mod container;
 

@@ -66,8 +66,8 @@ pub(crate) fn exchange(
     })?
 }
 
-/// Follows the events of the running gateway for a person who looks: `each` gets the text of every one, until it has had
-/// enough or the gateway stops.
+/// Follows the events of the running gateway for a person who looks: `each` gets the text of every
+/// one, until it has had enough or the gateway stops.
 ///
 /// # Errors
 ///
