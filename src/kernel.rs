@@ -1,5 +1,6 @@
 //! What the Linux kernel tells through a file that becomes ready: the end of a process, the
-//! beginning of a stall, a step of the wall clock. Nothing is looked at meanwhile.
+//! beginning of a stall, a step of the wall clock, a change of a directory. Nothing is looked at
+//! meanwhile.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -31,7 +32,7 @@ pub fn end_of(pid: u32) -> io::Result<Told<OwnedFd>> {
         .and_then(Pid::from_raw)
         .ok_or_else(none)?;
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
-    told(handle, Interest::READABLE)
+    told(handle)
 }
 
 /// Stalls for want of memory, as `trigger` describes them.
@@ -45,7 +46,7 @@ pub fn stalls(trigger: &str) -> io::Result<Told<File>> {
         .open("/proc/pressure/memory")?;
     // The kernel puts a zero in the place of the last byte, whatever that is.
     file.write_all(format!("{trigger}\0").as_bytes())?;
-    told(file, Interest::PRIORITY)
+    ready(file, Interest::PRIORITY)
 }
 
 /// Steps of the wall clock: somebody set it, or the machine slept meanwhile (`timerfd_create(2)`,
@@ -73,10 +74,15 @@ pub fn clock_steps() -> io::Result<Told<OwnedFd>> {
     };
     let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
     timerfd_settime(&timer, flags, &until)?;
-    told(timer, Interest::READABLE)
+    told(timer)
 }
 
 impl<T: AsRawFd> Told<T> {
+    /// The file itself.
+    pub fn file(&self) -> &T {
+        self.file.get_ref()
+    }
+
     /// Resolves when the kernel says it (again).
     ///
     /// # Errors
@@ -90,11 +96,19 @@ impl<T: AsRawFd> Told<T> {
     }
 }
 
+/// What becomes readable when there is something to hear.
+///
+/// # Errors
+/// The runtime cannot wait for it.
+pub fn told(file: OwnedFd) -> io::Result<Told<OwnedFd>> {
+    ready(file, Interest::READABLE)
+}
+
 #[expect(
     deprecated,
     reason = "its successor is unsafe for the sake of files that lie about their descriptor; these own theirs"
 )]
-fn told<T: AsRawFd>(file: T, interest: Interest) -> io::Result<Told<T>> {
+fn ready<T: AsRawFd>(file: T, interest: Interest) -> io::Result<Told<T>> {
     let file = AsyncFd::with_interest(file, interest)?;
     Ok(Told { file, interest })
 }
