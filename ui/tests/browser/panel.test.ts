@@ -1,4 +1,4 @@
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { names } from "../../src/host/fake/scenarios";
@@ -127,6 +127,26 @@ describe("a setting", () => {
       await page.getByLabel("Address", { exact: true }).blur();
       await page.getByText("Not saved: expected addresses with ports").waitFor();
     }));
+
+  it("that is secret stays typed until it is kept, and then stands nowhere", async () => {
+    const type = async (page: Page): Promise<Locator> => {
+      await page.getByRole("searchbox").fill("key for the server");
+      const field = page.getByLabel("Key for the server", { exact: true });
+      await field.fill("sk-typed");
+      await field.press("Enter");
+      return field;
+    };
+    await within({ ...view, fail: "change" }, {}, async (page) => {
+      const field = await type(page);
+      await page.getByRole("alert").getByText("That did not work").waitFor();
+      expect(await field.inputValue()).toBe("sk-typed");
+    });
+    await within(view, {}, async (page) => {
+      const field = await type(page);
+      await page.getByText("Saved", { exact: true }).first().waitFor();
+      expect(await field.inputValue()).toBe("");
+    });
+  });
 
   it("goes back to its default", () =>
     within(view, {}, async (page) => {
