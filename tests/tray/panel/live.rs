@@ -54,7 +54,7 @@ fn a_real_server_is_found_proven_watched_and_stopped_from_the_panel() {
     running.head_within(LIVE_LIMIT);
     let slot = card("Slot");
     panel.until_text(&slot, "real tokens at a real pace", |said| {
-        said.contains(" of 1,500 tokens") && said.contains("tok/s") && said.contains("writing")
+        said.contains(" of 1,500 tokens") && said.contains("tok/s") && said.contains("Writing")
     });
     let mut body = chat::whole("And you?");
     body["max_tokens"] = json!(8);

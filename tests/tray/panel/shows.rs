@@ -69,7 +69,7 @@ fn what_runs_and_who_waits_is_told_with_phase_time_tokens_and_ages() {
     let pace = |said: &str| said.contains(" of 300 tokens") && said.contains("tok/s");
     let first = panel.until_text(&slot, "tokens, their most and their pace", pace);
     assert!(
-        first.contains("zed") && first.contains("writing"),
+        first.contains("zed") && first.contains("Writing"),
         "{first}"
     );
     let tokens = number_before(&first, " of 300 tokens");
