@@ -424,9 +424,11 @@ fn what_became_of_requests_is_told_with_code_cut_and_limit() {
         )
     );
     panel.press("Now");
-    panel.until_text(&card("Window"), "the window tells what was cut", |said| {
-        said.contains("512 tokens · as loaded") && said.contains("cut ")
-    });
+    panel.until_text(
+        &card("Context window"),
+        "the window tells what was cut",
+        |said| said.contains("512 tokens · as loaded") && said.contains("cut"),
+    );
     stage.panel.close();
 }
 
