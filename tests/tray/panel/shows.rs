@@ -109,7 +109,7 @@ fn what_runs_and_who_waits_is_told_with_phase_time_tokens_and_ages() {
     panel.until_text("//h1", "all are served", |said| said == "Ready");
     panel.until_text(&slot, "the slot is free", |said| {
         said.contains("Free. The next request starts at once.")
-            && said.contains("Nobody waits. Up to 4 may.")
+            && said.contains("Nobody is waiting. Up to 4 can.")
     });
     stage.panel.close();
 }
