@@ -281,7 +281,7 @@ fn memory_its_level_and_what_it_does_to_answers_are_told() {
     std::fs::write(&file, stage.settings() + short).unwrap();
     panel.until_text(&memory, "the level, its cause and its effect", |said| {
         said.contains("getting short")
-            && said.contains("Answers are shortened")
+            && said.contains("Shorter answers")
             && said.contains("RAM available")
     });
     panel.until_text("//h1", "the sentence tells of it", |said| {
