@@ -388,7 +388,7 @@ fn what_became_of_requests_is_told_with_code_cut_and_limit() {
         .unwrap();
     let said = panel.text_of(&row(left));
     assert!(
-        said.contains("left") && said.contains("The app left before the end."),
+        said.contains("app left") && said.contains("The app left before the end."),
         "{said}"
     );
 
