@@ -94,11 +94,11 @@ fn a_server_that_wants_a_key_gets_it_from_the_panel() {
     let panel = Panel::open(&desktop, setup);
     let address = Program::address_on(&desktop);
     panel.until_text(
-        &card("To know"),
+        &card("Please note"),
         "what is missing, and where it goes",
-        |said| said.contains("The model server wants a key: put it into upstream.api_key."),
+        |said| said.contains("The model server wants a key."),
     );
-    panel.press("Open upstream.api_key");
+    panel.press("Set “Key for the server”");
     let field = panel.tab_to("Key for the server");
     assert_eq!(field.tag, "INPUT", "the field itself is what Tab comes to");
     panel.type_text("the-key-of-the-server");
@@ -116,7 +116,7 @@ fn a_server_that_wants_a_key_gets_it_from_the_panel() {
     );
     panel.press("Now");
     eventually("it is not asked for any more", || {
-        (!panel.has(&card("To know"))).then_some(())
+        (!panel.has(&card("Please note"))).then_some(())
     });
     let answer = ask(address, CHAT, &[], &chat::whole("hello")).finish();
     assert_eq!(answer.status(), 200, "the key is the right one");

@@ -43,9 +43,11 @@ fn a_real_server_is_found_proven_watched_and_stopped_from_the_panel() {
     panel.press("Send a test prompt");
     panel.until_says("smollm2 answered in");
     panel.press("Now");
-    panel.until_text(&card("Window"), "the window is the real one", |said| {
-        said.contains("2,048 tokens · as loaded") && said.contains("prompt ")
-    });
+    panel.until_text(
+        &card("Context window"),
+        "the window is the real one",
+        |said| said.contains("2,048 tokens · as loaded") && said.contains("prompt"),
+    );
     panel.until_text(&card("Memory"), "what the model's process holds", |said| {
         said.contains(" holds 0.")
     });
@@ -54,7 +56,7 @@ fn a_real_server_is_found_proven_watched_and_stopped_from_the_panel() {
     running.head_within(LIVE_LIMIT);
     let slot = card("Slot");
     panel.until_text(&slot, "real tokens at a real pace", |said| {
-        said.contains(" of 1,500 tokens") && said.contains("tok/s") && said.contains("writing")
+        said.contains(" of 1,500 tokens") && said.contains("tok/s") && said.contains("Writing")
     });
     let mut body = chat::whole("And you?");
     body["max_tokens"] = json!(8);

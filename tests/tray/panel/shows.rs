@@ -69,7 +69,7 @@ fn what_runs_and_who_waits_is_told_with_phase_time_tokens_and_ages() {
     let pace = |said: &str| said.contains(" of 300 tokens") && said.contains("tok/s");
     let first = panel.until_text(&slot, "tokens, their most and their pace", pace);
     assert!(
-        first.contains("zed") && first.contains("writing"),
+        first.contains("zed") && first.contains("Writing"),
         "{first}"
     );
     let tokens = number_before(&first, " of 300 tokens");
@@ -109,7 +109,7 @@ fn what_runs_and_who_waits_is_told_with_phase_time_tokens_and_ages() {
     panel.until_text("//h1", "all are served", |said| said == "Ready");
     panel.until_text(&slot, "the slot is free", |said| {
         said.contains("Free. The next request starts at once.")
-            && said.contains("Nobody waits. Up to 4 may.")
+            && said.contains("Nobody is waiting. Up to 4 can.")
     });
     stage.panel.close();
 }
@@ -281,7 +281,7 @@ fn memory_its_level_and_what_it_does_to_answers_are_told() {
     std::fs::write(&file, stage.settings() + short).unwrap();
     panel.until_text(&memory, "the level, its cause and its effect", |said| {
         said.contains("getting short")
-            && said.contains("Answers are shortened")
+            && said.contains("Shorter answers")
             && said.contains("RAM available")
     });
     panel.until_text("//h1", "the sentence tells of it", |said| {
@@ -388,7 +388,7 @@ fn what_became_of_requests_is_told_with_code_cut_and_limit() {
         .unwrap();
     let said = panel.text_of(&row(left));
     assert!(
-        said.contains("left") && said.contains("The app left before the end."),
+        said.contains("app left") && said.contains("The app left before the end."),
         "{said}"
     );
 
@@ -424,9 +424,11 @@ fn what_became_of_requests_is_told_with_code_cut_and_limit() {
         )
     );
     panel.press("Now");
-    panel.until_text(&card("Window"), "the window tells what was cut", |said| {
-        said.contains("512 tokens · as loaded") && said.contains("cut ")
-    });
+    panel.until_text(
+        &card("Context window"),
+        "the window tells what was cut",
+        |said| said.contains("512 tokens · as loaded") && said.contains("cut"),
+    );
     stage.panel.close();
 }
 

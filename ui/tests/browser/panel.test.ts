@@ -292,6 +292,35 @@ describe("the page", () => {
       expect(await boxes()).toBe(before);
     }));
 
+  it("has time and cancel button at one spot, whatever the phase and however long the name", () =>
+    within({ scenario: "busy" }, {}, async (page) => {
+      const spots = new Set<string>();
+      for (const scenario of ["busy", "prompt", "loading", "long"]) {
+        await stage.show(page, { scenario }, 100);
+        const spot = await page.locator(".who button").evaluate((one) => {
+          const { left, right, top, bottom } = one.getBoundingClientRect();
+          return [left, right, top, bottom].map(Math.round).join(" ");
+        });
+        spots.add(spot);
+      }
+      expect([...spots]).toHaveLength(1);
+    }));
+
+  it("says all under a sentence of one line, as long as two lines have room for it", async () => {
+    for (const language of ["en", "zh-CN"] as const) {
+      for (const scenario of ["starting", "cooling", "paused", "wants_key"]) {
+        await within({ scenario, language }, {}, async (page) => {
+          const hidden = await page
+            .locator("header p.under")
+            .evaluate((one) =>
+              Math.max(one.scrollHeight - one.clientHeight, one.scrollWidth - one.clientWidth),
+            );
+          expect(hidden, `${scenario} ${language}`).toBeLessThanOrEqual(1);
+        });
+      }
+    }
+  });
+
   it("moves nothing for those who asked for that", () =>
     within({ scenario: "waiting" }, { reducedMotion: true }, async (page) => {
       const moving = await page
