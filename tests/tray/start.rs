@@ -256,6 +256,7 @@ fn its_toolkit_is_started_so_that_a_graphics_driver_cannot_end_it() {
     for set in [
         "WEBKIT_DISABLE_DMABUF_RENDERER=1",
         "WEBKIT_DISABLE_MEMORY_PRESSURE_MONITOR=1",
+        "JSC_useJIT=0",
         "GDK_GL=disable",
     ] {
         assert!(environment.contains(set), "{set} is set for itself");
