@@ -184,7 +184,7 @@ impl Sources {
     }
 
     /// The last good copy where the file itself is not there: somebody may miss what it said.
-    pub fn left_behind(&self) -> Option<PathBuf> {
+    pub fn good_copy_of_missing(&self) -> Option<PathBuf> {
         match file::read(&self.file) {
             Content::Missing => self.read_good().map(|(good, _)| good),
             Content::Empty | Content::Unreadable(_) | Content::Text(_) => None,

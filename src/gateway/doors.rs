@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::watch;
+use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -42,12 +42,21 @@ pub(super) struct Bound {
 /// All listeners of a gateway.
 pub(super) struct Doors {
     crowd: Arc<Crowd>,
-    open: Mutex<Vec<Open>>,
+    open: Mutex<Opened>,
     lost: watch::Sender<Vec<Place>>,
+    /// Held by a change and by each try to have an address back: each may need what the other has.
+    turn: AsyncMutex<()>,
+}
+
+/// The doors, until all are closed for good.
+#[derive(Default)]
+struct Opened {
+    doors: Vec<Open>,
+    is_over: bool,
 }
 
 /// An address that was asked for, and what it became: port 0 picks one.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     asked: SocketAddr,
     address: SocketAddr,
@@ -67,20 +76,26 @@ impl Doors {
             crowd: Crowd::of(descriptors::room_for(connections)),
             open: Mutex::default(),
             lost: watch::Sender::default(),
+            turn: AsyncMutex::default(),
         }
     }
 
     /// The addresses served on, in the order in which they were opened.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
-        lock(&self.open).iter().map(|open| open.address).collect()
+        let open = lock(&self.open);
+        open.doors.iter().map(|open| open.address).collect()
     }
 
-    /// Serves a listener.
+    /// Serves a listener, unless all is over.
     #[expect(
         clippy::disallowed_methods,
         reason = "the handle is kept until the door is closed"
     )]
     pub(super) fn open(&self, gateway: &Arc<Gateway>, bound: Bound) {
+        let mut opened = lock(&self.open);
+        if opened.is_over {
+            return;
+        }
         let (closing, closed) = watch::channel(false);
         let door = door(gateway, &self.crowd, &closed);
         let task = tokio::spawn(accept::serve(bound.listener, door));
@@ -90,7 +105,7 @@ impl Doors {
             closing,
             task,
         };
-        lock(&self.open).push(open);
+        opened.doors.push(open);
     }
 
     /// Serves on `wanted` from now on.
@@ -102,19 +117,16 @@ impl Doors {
         gateway: &Arc<Gateway>,
         wanted: &[SocketAddr],
     ) -> Result<(), StartError> {
+        let _turn = self.turn.lock().await;
         let (new, port) = self.missing(wanted);
-        // Nobody else may try for these meanwhile: what is wanted now may need their ports.
-        let mut old = self.lost.send_replace(Vec::new());
+        let mut lost = self.lost.borrow().clone();
         if !new.is_empty() {
             let in_the_way = self.make_way(wanted, &new);
             let (listeners, notices) = match self.listen(&new, port, &in_the_way).await {
                 Ok(listening) => listening,
                 Err(error) => {
-                    old.extend(in_the_way);
-                    self.come_back(gateway, old);
-                    for Place { address, .. } in &*self.lost.borrow() {
-                        tracing::error!(%address, "an address that was served on is lost");
-                    }
+                    lost.extend(in_the_way);
+                    self.open_again(gateway, lost);
                     return Err(error);
                 }
             };
@@ -125,21 +137,27 @@ impl Doors {
                 self.open(gateway, bound);
             }
         }
-        let mut open = lock(&self.open);
-        for old in open.iter().filter(|open| !wanted.contains(&open.asked)) {
-            old.closing.send_replace(true);
-        }
-        open.retain(|open| wanted.contains(&open.asked));
-        drop(open);
-        gateway.notice_over(LOST);
+        self.close_all_but(wanted);
+        let (missing, _) = self.missing(wanted);
+        lost.retain(|place| missing.contains(&place.asked));
+        self.lose(gateway, lost);
         Ok(())
+    }
+
+    fn close_all_but(&self, wanted: &[SocketAddr]) {
+        let mut open = lock(&self.open);
+        let is_wanted = |open: &Open| wanted.contains(&open.asked);
+        for unwanted in open.doors.iter().filter(|open| !is_wanted(open)) {
+            unwanted.closing.send_replace(true);
+        }
+        open.doors.retain(is_wanted);
     }
 
     /// Those of the wanted addresses that are not open, and the port of one that is.
     fn missing(&self, wanted: &[SocketAddr]) -> (Vec<SocketAddr>, Option<u16>) {
         let open = lock(&self.open);
-        let is_open = |address: &SocketAddr| open.iter().any(|open| open.asked == *address);
-        let kept = open.iter().find(|open| wanted.contains(&open.asked));
+        let is_open = |address: &SocketAddr| open.doors.iter().any(|open| open.asked == *address);
+        let kept = open.doors.iter().find(|open| wanted.contains(&open.asked));
         let new = wanted.iter().filter(|address| !is_open(address));
         (new.copied().collect(), kept.map(|open| open.address.port()))
     }
@@ -150,16 +168,16 @@ impl Doors {
         let is_in_the_way = |open: &Open| {
             !wanted.contains(&open.asked) && new.iter().any(|new| overlap(open.address, *new))
         };
-        for old in open.iter().filter(|open| is_in_the_way(open)) {
+        for old in open.doors.iter().filter(|open| is_in_the_way(open)) {
             old.closing.send_replace(true);
         }
         let place = |open: &Open| Place {
             asked: open.asked,
             address: open.address,
         };
-        let closed = open.iter().filter(|open| is_in_the_way(open)).map(place);
-        let closed = closed.collect();
-        open.retain(|open| !is_in_the_way(open));
+        let closed = open.doors.iter().filter(|open| is_in_the_way(open));
+        let closed = closed.map(place).collect();
+        open.doors.retain(|open| !is_in_the_way(open));
         closed
     }
 
@@ -181,43 +199,65 @@ impl Doors {
     }
 
     /// Opens again what was closed in vain. What cannot be opened is lost for now, and that is
-    /// said: [`come_back`] goes on trying.
-    fn come_back(&self, gateway: &Arc<Gateway>, closed: Vec<Place>) {
-        let lost: Vec<Place> = closed
-            .into_iter()
-            .filter(|place| match bind(place.address) {
+    /// said: [`have_back`] goes on trying.
+    fn open_again(&self, gateway: &Arc<Gateway>, closed: Vec<Place>) {
+        let mut lost = Vec::new();
+        for place in closed {
+            match bind(place.address) {
                 Ok(listener) => {
-                    let Place { asked, address } = *place;
+                    let Place { asked, address } = place;
                     let bound = Bound {
                         asked,
                         address,
                         listener,
                     };
                     self.open(gateway, bound);
-                    false
                 }
                 Err(error) => {
-                    tracing::debug!(address = %place.address, %error, "still lost");
-                    true
+                    tracing::debug!(address = %place.address, %error, "not to be had now");
+                    lost.push(place);
                 }
-            })
-            .collect();
+            }
+        }
+        self.lose(gateway, lost);
+    }
+
+    /// These are lost now, and no others: a person is told, and nobody is sent there any more.
+    fn lose(&self, gateway: &Gateway, lost: Vec<Place>) {
         if lost.is_empty() {
             gateway.notice_over(LOST);
         } else {
             let addresses: Vec<String> = lost.iter().map(|one| one.address.to_string()).collect();
+            let addresses = addresses.join(", ");
             gateway.notice(
                 LOST,
-                &format!("OneSlot no longer listens on {}: it tries again every second, until `listen` names another address", addresses.join(", ")),
+                &format!(
+                    "OneSlot no longer listens on {addresses}: it tries again every second, until \
+                     `listen` names another address"
+                ),
             );
         }
-        self.lost.send_replace(lost);
+        let now = lost.clone();
+        let before = self.lost.send_replace(lost);
+        if now == before {
+            return;
+        }
+        tracing::warn!(
+            lost = now.len(),
+            before = before.len(),
+            "addresses were lost or had back"
+        );
+        if let Err(error) = gateway.publish() {
+            tracing::warn!(%error, "the command line may not find the addresses");
+        }
     }
 
-    /// Closes all; each handle ends when the connections of its door have.
+    /// Closes all for good; each handle ends when the connections of its door have.
     pub(super) fn close(&self) -> Vec<JoinHandle<()>> {
-        let open = std::mem::take(&mut *lock(&self.open));
-        open.into_iter()
+        let mut open = lock(&self.open);
+        open.is_over = true;
+        let doors = std::mem::take(&mut open.doors).into_iter();
+        doors
             .map(|open| {
                 open.closing.send_replace(true);
                 open.task
@@ -227,19 +267,15 @@ impl Doors {
 }
 
 /// Tries to have lost addresses back, for as long as the gateway lives.
-pub(super) async fn come_back(gateway: Arc<Gateway>) {
-    let mut lost = gateway.doors.lost.subscribe();
+pub(super) async fn have_back(gateway: Arc<Gateway>) {
+    let doors = &gateway.doors;
+    let mut lost = doors.lost.subscribe();
     while lost.wait_for(|lost| !lost.is_empty()).await.is_ok() {
         tokio::time::sleep(BACK_LOOK).await;
-        let closed = gateway.doors.lost.send_replace(Vec::new());
-        // Perhaps a change took them, or needs their ports.
-        if closed.is_empty() {
-            continue;
-        }
-        gateway.doors.come_back(&gateway, closed);
-        if gateway.doors.lost.borrow().is_empty() {
-            tracing::info!("every address that was lost is served on again");
-        }
+        let _turn = doors.turn.lock().await;
+        // Perhaps a change had them or no longer wants them.
+        let closed = doors.lost.borrow().clone();
+        doors.open_again(&gateway, closed);
     }
 }
 
@@ -390,44 +426,69 @@ mod tests {
         assert!(seen.is_ok(), "{what}");
     }
 
+    /// An address that a stranger holds, as one that the gateway served on.
+    fn taken() -> (std::net::TcpListener, Place) {
+        let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = stranger.local_addr().unwrap();
+        let asked = address;
+        (stranger, Place { asked, address })
+    }
+
+    fn told(gateway: &Gateway) -> Option<String> {
+        let notices = gateway.notices();
+        let lost = notices.into_iter().find(|one| one.code == LOST);
+        lost.map(|one| one.text)
+    }
+
     #[tokio::test]
-    async fn an_address_that_somebody_took_during_a_change_is_had_back_when_it_is_free() {
+    async fn an_address_that_somebody_took_is_had_back_when_it_is_free() {
         let home = tempfile::tempdir().unwrap();
         let running = gateway(home.path()).await;
         let gateway = running.gateway();
-        let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = stranger.local_addr().unwrap();
-        let closed = Place {
-            asked: address,
-            address,
-        };
-        gateway.doors.come_back(gateway, vec![closed]);
-        let told = || gateway.notices().into_iter().find(|one| one.code == LOST);
-        let text = told().unwrap().text;
-        assert!(text.contains(&address.to_string()), "it is named: {text}");
-        assert!(!gateway.addresses().contains(&address), "it is not served");
+        let (stranger, place) = taken();
+        gateway.doors.open_again(gateway, vec![place]);
+        let text = told(gateway).unwrap();
+        assert!(text.contains(&place.address.to_string()), "named: {text}");
+        let serves = || gateway.addresses().contains(&place.address);
+        assert!(!serves(), "it is not served");
         drop(stranger);
-        until("it is had back", || gateway.addresses().contains(&address)).await;
-        until("and no longer told", || told().is_none()).await;
+        until("it is had back", serves).await;
+        until("and no longer told", || told(gateway).is_none()).await;
         running.shutdown().await;
     }
 
     #[tokio::test]
-    async fn a_lost_address_that_is_no_longer_wanted_is_not_tried_again() {
+    async fn a_change_keeps_trying_for_what_is_still_wanted_and_forgets_the_rest() {
         let home = tempfile::tempdir().unwrap();
         let running = gateway(home.path()).await;
         let gateway = running.gateway();
-        let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = stranger.local_addr().unwrap();
-        let closed = Place {
-            asked: address,
-            address,
-        };
-        gateway.doors.come_back(gateway, vec![closed]);
-        let wanted = gateway.settings().listen.clone();
-        gateway.doors.change(gateway, &wanted).await.unwrap();
-        assert!(gateway.doors.lost.borrow().is_empty(), "nobody wants it");
-        assert!(gateway.notices().iter().all(|one| one.code != LOST));
+        let ((_one, wanted), (two, unwanted)) = (taken(), taken());
+        gateway.doors.open_again(gateway, vec![wanted, unwanted]);
+        let own = gateway.settings().listen.clone();
+        let listen: Vec<SocketAddr> = own.iter().copied().chain([wanted.asked]).collect();
+        // That one of them cannot be had makes no difference to the others.
+        let _ = gateway.doors.change(gateway, &listen).await;
+        let text = told(gateway).unwrap();
+        assert!(text.contains(&wanted.address.to_string()), "{text}");
+        gateway.doors.change(gateway, &own).await.unwrap();
+        assert_eq!(told(gateway), None, "nobody wants any of them");
+        drop(two);
+        tokio::time::sleep(BACK_LOOK * 2).await;
+        let serves = gateway.addresses().contains(&unwanted.address);
+        assert!(!serves, "so they are not tried for");
+        running.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn what_falls_free_when_all_is_over_is_not_opened() {
+        let home = tempfile::tempdir().unwrap();
+        let running = gateway(home.path()).await;
+        let gateway = Arc::clone(running.gateway());
+        let (stranger, place) = taken();
+        gateway.doors.close();
+        drop(stranger);
+        gateway.doors.open_again(&gateway, vec![place]);
+        assert!(gateway.addresses().is_empty());
         running.shutdown().await;
     }
 }

@@ -38,7 +38,7 @@ async fn reload(gateway: &Arc<Gateway>) {
     if after.settings == before.settings {
         return;
     }
-    if !move_house(gateway, &before.settings, &mut after.settings).await {
+    if !take_addresses(gateway, &before.settings, &mut after.settings).await {
         return;
     }
     put_in_force(gateway, &before.settings, after);
@@ -80,7 +80,7 @@ fn invalid(gateway: &Gateway, error: &impl std::fmt::Display) {
 
 /// Serves on the addresses that are wanted. What of them or of the upstream cannot be had stays
 /// as it was; whether anything is left to be put in force.
-async fn move_house(gateway: &Arc<Gateway>, before: &Settings, after: &mut Settings) -> bool {
+async fn take_addresses(gateway: &Arc<Gateway>, before: &Settings, after: &mut Settings) -> bool {
     if after.listen == before.listen && leads_home(gateway, after).await {
         invalid(gateway, &own_address(after));
         return false;

@@ -169,20 +169,21 @@ impl Steps {
 pub(super) async fn keep_awake(gateway: Arc<Gateway>) {
     let mut changes = gateway.owner.changes();
     let mut kept = None;
+    let mut trouble = Trouble::default();
     loop {
         let wanted = gateway.settings().power.keep_awake
             && gateway.is_answering()
             && gateway.source() == Source::Mains;
         if !wanted {
             if let Some(awake) = kept.take().flatten() {
-                blocking(move || Awake::let_go(awake)).await;
+                trouble.tell(blocking(move || Awake::let_go(awake)).await);
             }
         } else if kept.is_none() {
             tokio::time::sleep(WORTH_WAKING).await;
             gateway.see_power();
             if gateway.is_answering() && gateway.source() == Source::Mains {
                 // Where it is not granted it is not asked again for this request.
-                kept = Some(blocking(Awake::keep).await);
+                kept = Some(trouble.tell(blocking(Awake::keep).await));
             }
             continue;
         }
@@ -192,20 +193,45 @@ pub(super) async fn keep_awake(gateway: Arc<Gateway>) {
     }
 }
 
-/// What came of starting a program, or of waiting for its end.
+/// Starting a program and waiting for its end block.
 #[cfg(target_os = "linux")]
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Option<T> {
-    let done = tokio::task::spawn_blocking(work).await.ok()?;
-    done.inspect_err(|error| tracing::debug!(%error, "the machine cannot be kept awake"))
-        .ok()
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|ended| Err(io::Error::other(ended)))
+}
+
+/// Why the machine cannot be kept awake: said aloud once, for whoever asked for it, and not again
+/// with every request.
+#[cfg(target_os = "linux")]
+#[derive(Default)]
+struct Trouble {
+    was_told: bool,
+}
+
+#[cfg(target_os = "linux")]
+impl Trouble {
+    fn tell<T>(&mut self, done: io::Result<T>) -> Option<T> {
+        let error = match done {
+            Ok(done) => return Some(done),
+            Err(error) => error,
+        };
+        if std::mem::replace(&mut self.was_told, true) {
+            tracing::debug!(%error, "the machine cannot be kept awake");
+        } else {
+            tracing::warn!(%error, "power.keep_awake: the machine cannot be kept awake");
+        }
+        None
+    }
 }
 
 #[cfg(test)]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the task lives as long as its test"
+    clippy::unwrap_used,
+    reason = "the task lives as long as its test, which fails by panicking"
 )]
 mod tests {
     use super::*;
@@ -227,6 +253,25 @@ mod tests {
         assert_eq!(pace(Source::Mains, &settings), SLEEP);
         let slow = rules(&settings, Pace::Slow);
         assert_eq!(slow.idle_interval, settings.health.idle_interval * 3);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_step_of_the_clock_is_heard_once() {
+        use std::io::Write as _;
+        let (told, mut tells) = std::os::unix::net::UnixStream::pair().unwrap();
+        let steps = Steps {
+            told: kernel::told(told.into()).ok(),
+        };
+        let soon = Duration::from_millis(50);
+        assert!(tokio::time::timeout(soon, steps.heard()).await.is_err());
+        tells.write_all(b"!").unwrap();
+        assert!(
+            tokio::time::timeout(SLEEP * 10, steps.heard())
+                .await
+                .is_ok()
+        );
+        assert!(tokio::time::timeout(soon, steps.heard()).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]

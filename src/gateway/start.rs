@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, Once, RwLock};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -140,12 +140,12 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     } = options;
     let (listeners, notices) = listen(&loaded.settings.listen, None).await?;
     let addresses: Vec<SocketAddr> = listeners.iter().map(|bound| bound.address).collect();
-    asks_strangers_for_a_key(&addresses, &loaded.settings)?;
+    must_ask_strangers_for_a_key(&addresses, &loaded.settings)?;
     let demo = match serve {
         Serve::Upstream => None,
         Serve::Demo => Some(start_demo(&mut loaded).await?),
     };
-    leads_elsewhere(&addresses, &loaded.settings).await?;
+    must_lead_elsewhere(&addresses, &loaded.settings).await?;
     let base_url = loaded.settings.upstream.base_url.clone();
     let demo_root = demo.as_ref().map(|_| base_url);
     let (gateway, effects) = build(loaded, state, lock, log, demo_root);
@@ -168,7 +168,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     })
 }
 
-fn asks_strangers_for_a_key(
+fn must_ask_strangers_for_a_key(
     addresses: &[SocketAddr],
     settings: &Settings,
 ) -> Result<(), StartError> {
@@ -179,7 +179,10 @@ fn asks_strangers_for_a_key(
     }
 }
 
-async fn leads_elsewhere(addresses: &[SocketAddr], settings: &Settings) -> Result<(), StartError> {
+async fn must_lead_elsewhere(
+    addresses: &[SocketAddr],
+    settings: &Settings,
+) -> Result<(), StartError> {
     match &settings.upstream.base_url {
         BaseUrl::At(root) if root.leads_to(addresses).await => {
             Err(StartError::Loop { root: root.clone() })
@@ -197,6 +200,7 @@ fn build(
     demo_root: Option<BaseUrl>,
 ) -> (Arc<Gateway>, UnboundedReceiver<Effect>) {
     let settings = Arc::new(loaded.settings.clone());
+    tell_of_place(&state);
     let pause = kept_pause(&state);
     let (owner, effects) = Owner::new(rules(&settings, Pace::Usual), pause, Clock::start());
     let recorder = if settings.log.record {
@@ -235,12 +239,19 @@ fn build(
     (gateway, effects)
 }
 
-/// The pause that was kept, and a word on how the directory was found.
-fn kept_pause(state: &StateDir) -> Option<Pause> {
+/// Says how the directory was found, once however often the gateway is started in it.
+fn tell_of_place(state: &StateDir) {
+    static TOLD: Once = Once::new();
     if let Some(mode) = state.was_open() {
         let (directory, mode) = (state.path().display(), format!("{mode:o}"));
-        tracing::warn!(%directory, mode, "the state directory was open to others and was closed");
+        TOLD.call_once(|| {
+            tracing::warn!(%directory, mode, "the state directory was open to others and was closed");
+        });
     }
+}
+
+/// The pause that was kept.
+fn kept_pause(state: &StateDir) -> Option<Pause> {
     state.pause().unwrap_or_else(|error| {
         tracing::warn!(%error, "a pause that was kept cannot be read");
         None
@@ -256,7 +267,7 @@ fn work_beside(gateway: &Arc<Gateway>, effects: UnboundedReceiver<Effect>) -> Jo
     keep(&mut beside, gateway, life::watch_life);
     #[cfg(target_os = "linux")]
     keep(&mut beside, gateway, background::hear_stalls);
-    keep(&mut beside, gateway, doors::come_back);
+    keep(&mut beside, gateway, doors::have_back);
     keep(&mut beside, gateway, reload::watch);
     keep(&mut beside, gateway, sleep::watch);
     #[cfg(target_os = "linux")]
@@ -329,7 +340,7 @@ where
 /// mended.
 fn tell_of_settings(gateway: &Gateway) {
     let loaded = gateway.loaded();
-    if let Some(good) = loaded.sources.left_behind() {
+    if let Some(good) = loaded.sources.good_copy_of_missing() {
         let (file, good) = (loaded.sources.file.display(), good.display());
         tracing::warn!(%file, %good, "there is no settings file, so the defaults serve; the last one that was read is kept");
     }

@@ -121,7 +121,8 @@ fn build(
     let (people, file) = (Arc::new(people), Arc::new(file));
     let (filter, handle) = reload::Layer::new(targets(level));
     // Where nothing is coloured, both get the line that was written once.
-    let coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|word| !word.is_empty());
+    let coloured = io::stderr().is_terminal() && !unwanted;
     let to_people = coloured.then(|| {
         let writer = LineWriter(vec![Arc::clone(&people)]);
         fmt::layer().with_writer(writer).with_ansi(true)

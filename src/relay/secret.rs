@@ -2,8 +2,8 @@
 //!
 //! Every byte of a stream without the key passes as it came. Looked for is the whole key, also
 //! where two pieces share it: the end of a piece that may be its beginning waits for the next one.
-//! A short key may be a word of an answer (`ollama` is a usual one), so it is looked for only from
-//! the piece on in which the server reported an error.
+//! A short key, or one without a digit, may be a word of an answer (`ollama` is a usual one), so it
+//! is looked for only from the piece on that makes the server's error whole.
 //!
 //! Not here: errors that are not in a stream ([`crate::upstream`]).
 
@@ -11,17 +11,15 @@ use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 use memchr::memmem::Finder;
 
-use crate::upstream::MASK;
+use crate::upstream::{MASK, SHORTEST};
 
-/// A key of so many bytes is no word of a language, and an answer comes in pieces that are shorter.
+/// A key of so many bytes, with a digit in it, is nothing that a model would write. Placeholders
+/// that people set where no key is asked for (`sk-no-key-required`) have none.
 const LONG: usize = 16;
-
-/// A shorter key is no secret.
-const SHORTEST: usize = 4;
 
 /// What a piece of a stream is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece {
+pub enum Part {
     /// The answer.
     Answer,
     /// What the server says once it has reported an error.
@@ -31,6 +29,8 @@ pub enum Piece {
 /// Looks for one key in the pieces of one stream.
 pub struct Secret {
     key: Finder<'static>,
+    /// Looked for in answers too.
+    is_no_word: bool,
     /// The end of the last piece, while it may be the beginning of the key.
     held: Bytes,
 }
@@ -38,17 +38,18 @@ pub struct Secret {
 impl Secret {
     /// Looks for `key`; `None` where that is too short to be a secret.
     pub fn of(key: &str) -> Option<Self> {
-        (key.len() >= SHORTEST).then(|| Self {
+        (key.chars().count() >= SHORTEST).then(|| Self {
             key: Finder::new(key.as_bytes()).into_owned(),
+            is_no_word: key.len() >= LONG && key.bytes().any(|byte| byte.is_ascii_digit()),
             held: Bytes::new(),
         })
     }
 
     /// What of the stream can go on now that this piece has come: nothing while all of it may be
     /// the beginning of the key.
-    pub fn pass(&mut self, piece: Bytes, part: Piece) -> Bytes {
+    pub fn pass(&mut self, piece: Bytes, part: Part) -> Bytes {
         let key = self.key.needle();
-        if key.len() < LONG && part == Piece::Answer {
+        if !self.is_no_word && part == Part::Answer {
             return piece;
         }
         let mut rest = if self.held.is_empty() {
@@ -95,7 +96,7 @@ mod tests {
     const KEY: &str = "sk-sk-UPSTREAMKEY-1234";
 
     /// The stream as it goes on when it comes cut at these places.
-    fn relayed(key: &str, text: &str, part: Piece, cuts: &[usize]) -> String {
+    fn relayed(key: &str, text: &str, part: Part, cuts: &[usize]) -> String {
         let mut secret = Secret::of(key).unwrap();
         let mut out = Vec::new();
         let ends = cuts.iter().copied().chain([text.len()]);
@@ -116,31 +117,34 @@ mod tests {
         let clean = text.replace(KEY, "[key]");
         for one in 0..text.len() {
             for two in one..text.len() {
-                let now = relayed(KEY, &text, Piece::Answer, &[one, two]);
+                let now = relayed(KEY, &text, Part::Answer, &[one, two]);
                 assert_eq!(now, clean, "cut at {one} and {two}");
             }
         }
         let every: Vec<usize> = (1..text.len()).collect();
-        assert_eq!(relayed(KEY, &text, Piece::Answer, &every), clean);
+        assert_eq!(relayed(KEY, &text, Part::Answer, &every), clean);
     }
 
     #[test]
     fn a_stream_without_the_key_passes_as_it_came() {
         let text = "data: sk-sk-sk-UPSTREAMKEY-123\n\nsk-sk-UPSTREAMKEY-12";
         for cut in 0..text.len() {
-            assert_eq!(relayed(KEY, text, Piece::Error, &[cut]), text);
+            assert_eq!(relayed(KEY, text, Part::Error, &[cut]), text);
         }
         let piece = Bytes::from_static(b"data: hello sk-sk\n\n");
-        let passed = Secret::of(KEY).unwrap().pass(piece.clone(), Piece::Error);
+        let passed = Secret::of(KEY).unwrap().pass(piece.clone(), Part::Error);
         assert_eq!(passed.as_ptr(), piece.as_ptr(), "and is not copied");
     }
 
     #[test]
     fn a_word_that_is_also_the_key_passes_in_an_answer_and_not_in_an_error() {
         let text = "data: ask ollama\n\n";
-        assert_eq!(relayed("ollama", text, Piece::Answer, &[12]), text);
-        let masked = relayed("ollama", text, Piece::Error, &[12]);
+        assert_eq!(relayed("ollama", text, Part::Answer, &[12]), text);
+        let masked = relayed("ollama", text, Part::Error, &[12]);
         assert_eq!(masked, "data: ask [key]\n\n");
+        let placeholder = "sk-no-key-required";
+        let text = format!("data: pass {placeholder}\n\n");
+        assert_eq!(relayed(placeholder, &text, Part::Answer, &[20]), text);
         assert!(Secret::of("abc").is_none(), "this is no secret");
     }
 }

@@ -27,7 +27,7 @@ use crate::upstream::send::{Connection, Sender};
 use crate::upstream::without_sent_keys;
 
 use super::observe::{StreamEnd, StreamObserver};
-use super::secret::{Piece, Secret};
+use super::secret::{Part, Secret};
 
 /// A question that takes a moment, asked beside the stream.
 type Question<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -132,8 +132,8 @@ impl StreamRelay {
             return Some(bytes);
         };
         let part = match self.observer.observed().error {
-            Some(_) => Piece::Error,
-            None => Piece::Answer,
+            Some(_) => Part::Error,
+            None => Part::Answer,
         };
         Some(secret.pass(bytes, part)).filter(|bytes| !bytes.is_empty())
     }

@@ -18,7 +18,7 @@ use super::probe;
 use crate::refusal::Outage;
 
 /// What a gateway of our own says on every answer.
-const OWN_HEADER: &str = "x-oneslot-request-id";
+pub(super) const OWN_HEADER: &str = "x-oneslot-request-id";
 
 /// The model servers that have something of their own worth asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

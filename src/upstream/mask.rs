@@ -14,7 +14,7 @@ use crate::refusal::UpstreamError;
 const PART: usize = 8;
 
 /// A shorter key is no secret, and masking it would eat words.
-const SHORTEST: usize = 4;
+pub const SHORTEST: usize = 4;
 
 /// What stands in a key's place.
 pub const MASK: &str = "[key]";

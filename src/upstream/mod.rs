@@ -49,7 +49,7 @@ pub use discover::{Found, PORTS, discover};
 pub use errors::{Fault5xx, error_of, fault_of};
 pub use kind::{Identified, Identity, Kind};
 pub use loaded::{LoadedModel, WindowReading, WindowSource, is_same_ollama_model};
-pub use mask::{MASK, sent_key, without_key, without_sent_keys};
+pub use mask::{MASK, SHORTEST, sent_key, without_key, without_sent_keys};
 pub use overflow::{Overflow, overflow};
 pub use preload::{Preload, PreloadError};
 pub use probe::{Access, Probe};

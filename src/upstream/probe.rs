@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::client::{Client, Reply};
-use super::kind::Kind;
+use super::kind::{Kind, OWN_HEADER};
 use crate::refusal::Outage;
 
 /// How long `/health` may be behind `/v1/models`: it is asked beside it and is a bonus.
@@ -139,7 +139,7 @@ fn verdict(answer: Result<Reply, Outage>) -> Probe {
 
 /// Another OneSlot's copy of an earlier answer.
 fn is_copy(reply: &Reply) -> bool {
-    reply.headers.contains_key("x-oneslot-request-id") && reply.headers.contains_key(AGE)
+    reply.headers.contains_key(OWN_HEADER) && reply.headers.contains_key(AGE)
 }
 
 /// A 200 with an error in it, or an HTML page, is no list of models.

@@ -19,7 +19,7 @@ use crate::refusal::Outage;
 const LOOKS: u32 = 15;
 /// … and so far apart.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
-/// So many looks may stay without an answer: a server that frees memory may be slow for a moment.
+/// The look without an answer that ends it: a server that frees memory may be slow for a moment.
 const UNANSWERED: u32 = 3;
 
 /// Why an unload was not done, or not all of it, or was not seen to be done.

@@ -16,8 +16,7 @@ use crate::{panel, parts, say};
 /// Both programs, as Cargo names them.
 const PROGRAMS: [&str; 2] = ["oneslot", "oneslotd"];
 
-/// No program may be larger, in bytes. Six million were wanted for `oneslotd`; the client that asks
-/// the server questions is the half million more.
+/// No program may be larger, in bytes.
 const LARGEST: [(&str, u64); 2] = [("oneslot", 12_000_000), ("oneslotd", 6_000_000)];
 
 /// Pixels of the icons that desktops look for.

@@ -22,8 +22,10 @@ const NAMES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::MOVED_TO);
-/// Who writes in place says so by these.
-const CONTENT: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CLOSE_WRITE);
+/// Who writes in place says so by these, and who lets us read it by the last.
+const CONTENT: WatchFlags = WatchFlags::MODIFY
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::ATTRIB);
 
 /// Ends the watches when it is dropped.
 #[derive(Debug)]
@@ -120,6 +122,7 @@ fn told(error: Errno) -> io::Error {
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::time::Duration;
 
     use super::*;
@@ -143,9 +146,14 @@ mod tests {
         fs::write(&beside, "more").unwrap();
         let changed = tokio::time::timeout(Duration::from_millis(50), armed.changed());
         assert!(changed.await.is_err(), "another file of the folder");
+        let changed = async |armed: &mut Armed| {
+            let limit = Duration::from_secs(60);
+            tokio::time::timeout(limit, armed.changed()).await.is_ok()
+        };
         fs::write(&file, "more").unwrap();
-        let changed = tokio::time::timeout(Duration::from_secs(60), armed.changed());
-        assert!(changed.await.is_ok(), "this one");
+        assert!(changed(&mut armed).await, "this one");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(changed(&mut armed).await, "it may be read now");
     }
 
     #[tokio::test]
