@@ -10,6 +10,7 @@ use oneslot::gateway::Serve;
 use oneslot::state::StateDir;
 use tauri::{AppHandle, Manager as _, RunEvent, WindowEvent};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::args::Args;
 use crate::clipboard::Clipboard;
@@ -170,7 +171,9 @@ fn follow(app: &AppHandle) {
 async fn draw_all(app: AppHandle, mut shown: tokio::sync::watch::Receiver<Shown>) {
     let mut drawn: Option<Face> = None;
     let mut incidents = Incidents::default();
+    let began = Instant::now();
     loop {
+        let at = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let now = shown.borrow_and_update().clone();
         let own = App::of(&app);
         let face = own.face(&app, &now);
@@ -178,7 +181,7 @@ async fn draw_all(app: AppHandle, mut shown: tokio::sync::watch::Receiver<Shown>
             crate::tray::draw(&app, face.clone());
             drawn = Some(face);
         }
-        let told = incidents.see(&now.snapshot, own.shell.kept().notify);
+        let told = incidents.see(&now.snapshot, at, own.shell.kept().notify);
         if let Some(incident) = told {
             notify::tell(&app, &own.incident(incident, &now));
         }
@@ -191,11 +194,12 @@ async fn draw_all(app: AppHandle, mut shown: tokio::sync::watch::Receiver<Shown>
                 }
             });
         }
-        let next = incidents.next_ms(now.snapshot.now_ms);
+        let next = incidents.next_ms(&now.snapshot, at);
         tokio::select! {
             changed = shown.changed() => if changed.is_err() { return },
-            () = own.redraw.notified() => {}
-            () = after(next) => own.serving.nudge(),
+            // What is drawn may not be what it was: the toolkit ticks a pressed row by itself.
+            () = own.redraw.notified() => drawn = None,
+            () = after(next) => {}
         }
     }
 }

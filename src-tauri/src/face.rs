@@ -12,7 +12,7 @@ use oneslot::record::snapshot::{self, Snapshot};
 use crate::words::{Language, Words};
 
 pub use menu::{Dialect, Kind, Row, Span, Wish};
-pub use sentence::is_port_taken;
+pub use sentence::{DAEMON_GONE, is_daemon_gone, is_port_taken};
 
 /// Everything that a face is made of.
 #[derive(Debug, Clone, Copy)]

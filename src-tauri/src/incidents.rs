@@ -1,9 +1,11 @@
 //! Which lasting incident a person is told of: each once, and only after it has lasted.
 //!
-//! Pure: the time is the snapshot's. Not here: how a notification is shown ([`crate::notify`]).
+//! Pure: the time is an argument. It is not the wall clock, which may be set back in the middle of
+//! an incident. Not here: how a notification is shown ([`crate::notify`]).
 
 use oneslot::record::snapshot::{Face, Level, Snapshot};
 
+use crate::face::is_daemon_gone;
 use crate::shell::NotifySwitches;
 
 /// A kind of incident.
@@ -35,7 +37,7 @@ const ALL: [Incident; 4] = [
 enum Course {
     #[default]
     Over,
-    /// Since that moment, in Unix milliseconds.
+    /// Since that moment, in milliseconds.
     Lasts(u64),
     Told,
     /// It was told and is over since that moment; soon again it is the same incident.
@@ -47,9 +49,14 @@ enum Course {
 const MENDED_MS: u64 = 300_000;
 
 impl Incidents {
-    /// Takes in a snapshot. Gives the incident to tell of, if one has lasted long enough.
-    pub fn see(&mut self, snapshot: &Snapshot, switches: NotifySwitches) -> Option<Incident> {
-        let now = snapshot.now_ms;
+    /// Takes in a snapshot, `now` in milliseconds of a clock that only runs forward. Gives the
+    /// incident to tell of, if one has lasted long enough.
+    pub fn see(
+        &mut self,
+        snapshot: &Snapshot,
+        now: u64,
+        switches: NotifySwitches,
+    ) -> Option<Incident> {
         let mut told = None;
         for (incident, course) in ALL.into_iter().zip(&mut self.0) {
             *course = match (incident.stands(snapshot), course.at(now)) {
@@ -71,17 +78,20 @@ impl Incidents {
         told
     }
 
-    /// How long until an incident that lasts now has lasted long enough, in milliseconds.
-    pub fn next_ms(&self, now: u64) -> Option<u64> {
+    /// How long until an incident that lasts now has lasted long enough, in milliseconds; none
+    /// while the state says nothing about it, however long that is.
+    pub fn next_ms(&self, snapshot: &Snapshot, now: u64) -> Option<u64> {
         let waits = ALL
             .into_iter()
             .zip(&self.0)
-            .filter_map(|(incident, course)| {
-                let Course::Lasts(since) = course else {
-                    return None;
-                };
-                Some((since + incident.patience_ms()).saturating_sub(now).max(1))
-            });
+            .filter_map(
+                |(incident, course)| match (incident.stands(snapshot), course) {
+                    (Stand::Lasts, Course::Lasts(since)) => {
+                        Some((since + incident.patience_ms()).saturating_sub(now).max(1))
+                    }
+                    _ => None,
+                },
+            );
         waits.min()
     }
 }
@@ -114,7 +124,8 @@ impl Incident {
             },
             Self::Memory => snapshot.pressure.level >= Level::High,
             Self::NoServer => snapshot.state == Face::NoServer,
-            Self::NotServing => snapshot.state == Face::NotServing,
+            // A daemon that went is waited for, and then its place is taken.
+            Self::NotServing => snapshot.state == Face::NotServing && !is_daemon_gone(snapshot),
         };
         if lasts { Stand::Lasts } else { Stand::Over }
     }
@@ -164,7 +175,7 @@ mod tests {
     fn told(course: &[(u64, Face)], switches: NotifySwitches) -> Vec<(u64, Incident)> {
         let mut incidents = Incidents::default();
         let see = |(s, state): &(u64, Face)| {
-            let seen = incidents.see(&at(*s, *state), switches)?;
+            let seen = incidents.see(&at(*s, *state), s * 1000, switches)?;
             Some((*s, seen))
         };
         course.iter().filter_map(see).collect()
@@ -239,8 +250,40 @@ mod tests {
     #[test]
     fn it_is_known_when_to_look_again() {
         let mut incidents = Incidents::default();
-        assert_eq!(incidents.next_ms(0), None, "nothing lasts");
-        incidents.see(&at(0, Face::NotServing), ON);
-        assert_eq!(incidents.next_ms(1_000), Some(2_000));
+        let fails = at(0, Face::NotServing);
+        assert_eq!(incidents.next_ms(&fails, 0), None, "nothing lasts");
+        incidents.see(&fails, 0, ON);
+        assert_eq!(incidents.next_ms(&fails, 1_000), Some(2_000));
+    }
+
+    #[test]
+    fn a_pause_in_an_outage_is_not_looked_at_again_and_again() {
+        let mut incidents = Incidents::default();
+        incidents.see(&at(0, Face::Down), 0, ON);
+        for state in [Face::Paused, Face::Loading] {
+            let now = at(20, state);
+            incidents.see(&now, 20_000, ON);
+            assert_eq!(incidents.next_ms(&now, 20_000), None, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_back_delays_nothing() {
+        let mut incidents = Incidents::default();
+        incidents.see(&at(7_200, Face::Down), 0, ON);
+        let told = incidents.see(&at(0, Face::Down), 15_000, ON);
+        assert_eq!(told, Some(Incident::Down));
+    }
+
+    #[test]
+    fn a_daemon_that_went_is_waited_for_without_a_word() {
+        let mut incidents = Incidents::default();
+        let mut gone = at(0, Face::NotServing);
+        gone.notices = vec![oneslot::record::snapshot::Notice {
+            code: crate::face::DAEMON_GONE.to_owned(),
+            text: String::new(),
+        }];
+        incidents.see(&gone, 0, ON);
+        assert_eq!(incidents.see(&gone, 9_000, ON), None);
     }
 }

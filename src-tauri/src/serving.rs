@@ -190,7 +190,7 @@ impl Serving {
     }
 
     /// Looks at the gateway again although it changed nothing.
-    pub fn nudge(&self) {
+    fn nudge(&self) {
         self.shared.shown.send_modify(|_| {});
     }
 
@@ -256,6 +256,25 @@ impl Shared {
 
     /// A state without a gateway: what keeps it from serving, as a notice.
     fn show_not_serving(&self, listen: Vec<String>, code: &str, text: String) {
+        self.show_nobody("none".to_owned(), listen, code, text, None);
+    }
+
+    /// The daemon has ended, for this reason; whether it comes back is not known yet. A panel keeps
+    /// what it was told last.
+    fn show_gone(&self, reason: String) {
+        let run = self.shown.borrow().run.clone();
+        let silent = Some(reason.clone());
+        self.show_nobody(run, Vec::new(), crate::face::DAEMON_GONE, reason, silent);
+    }
+
+    fn show_nobody(
+        &self,
+        run: String,
+        listen: Vec<String>,
+        code: &str,
+        text: String,
+        silent: Option<String>,
+    ) {
         let notice = oneslot::record::snapshot::Notice {
             code: code.to_owned(),
             text,
@@ -271,10 +290,10 @@ impl Shared {
         };
         self.put_behind(Behind::Nobody);
         self.shown.send_replace(Shown {
-            run: "none".to_owned(),
+            run,
             whose: None,
             snapshot: Arc::new(snapshot),
-            silent: None,
+            silent,
         });
     }
 }

@@ -1,7 +1,8 @@
 //! Changing one member of the file: comments stay, two who save at once both win.
 //!
 //! The result is read back before it replaces anything, so that no edit can leave a file that
-//! would be refused; and a file that cannot be read is never overwritten.
+//! would be refused; and a file that cannot be read is never overwritten. A file that is gone is
+//! written anew from what it said last.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -57,6 +58,34 @@ pub enum EditError {
     },
 }
 
+/// What a change was made to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Basis {
+    /// The file, or nothing where there never was one.
+    File,
+    /// The last good copy, since the file was gone or empty: it was written anew.
+    Good {
+        /// The file.
+        file: PathBuf,
+        /// The copy.
+        good: PathBuf,
+    },
+}
+
+impl Basis {
+    /// What a person should know of it.
+    pub fn note(&self) -> Option<String> {
+        match self {
+            Self::File => None,
+            Self::Good { file, good } => Some(format!(
+                "{} was missing or empty, so it was written anew from the last good copy ({})",
+                file.display(),
+                good.display()
+            )),
+        }
+    }
+}
+
 /// How long an edit waits for another one; each takes milliseconds.
 const TRIES: u32 = 200;
 const BETWEEN_TRIES: Duration = Duration::from_millis(25);
@@ -67,11 +96,12 @@ impl Sources {
     /// # Errors
     ///
     /// [`EditError`]; the file is then as it was.
-    pub fn edit(&self, path: &str, value: Option<&Value>) -> Result<(), EditError> {
+    pub fn edit(&self, path: &str, value: Option<&Value>) -> Result<Basis, EditError> {
         let member = members::find(path).ok_or_else(|| EditError::Find {
             path: path.to_owned(),
         })?;
-        self.change(|document| put(document, member, value))
+        let ((), basis) = self.change(|document| put(document, member, value))?;
+        Ok(basis)
     }
 
     /// Changes the keys in the file, and returns what `change` returned.
@@ -79,7 +109,10 @@ impl Sources {
     /// # Errors
     ///
     /// [`EditError`]; the file is then as it was.
-    pub fn edit_keys<R>(&self, change: impl FnOnce(&mut Vec<Key>) -> R) -> Result<R, EditError> {
+    pub fn edit_keys<R>(
+        &self,
+        change: impl FnOnce(&mut Vec<Key>) -> R,
+    ) -> Result<(R, Basis), EditError> {
         let member = members::find(KEYS).ok_or_else(|| EditError::Find {
             path: KEYS.to_owned(),
         })?;
@@ -95,7 +128,10 @@ impl Sources {
         })
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut DocumentMut) -> R) -> Result<R, EditError> {
+    fn change<R>(
+        &self,
+        change: impl FnOnce(&mut DocumentMut) -> R,
+    ) -> Result<(R, Basis), EditError> {
         // A link stays a link: what it points to is changed.
         let file = fs::canonicalize(&self.file).unwrap_or_else(|_| self.file.clone());
         let failed = |source| EditError::Write {
@@ -109,22 +145,30 @@ impl Sources {
         if fs::metadata(&file).is_ok_and(|metadata| metadata.permissions().readonly()) {
             return Err(EditError::ReadOnly { file });
         }
-        let mut document = self.document(&file)?;
+        let (mut document, basis) = self.document(&file)?;
         let result = change(&mut document);
         let text = document.to_string();
         sound(file::parse(&file, &text)).map_err(|faults| EditError::Faulty { faults })?;
         durable::write(&file, text.as_bytes()).map_err(failed)?;
-        Ok(result)
+        Ok((result, basis))
     }
 
-    /// What to start from: the file, or the last good copy where only an empty file is left.
-    fn document(&self, file: &Path) -> Result<DocumentMut, EditError> {
+    /// What to start from: the file, or the last good copy where the file is gone or empty. What
+    /// that said is still in force, and one change must not take the rest away.
+    fn document(&self, file: &Path) -> Result<(DocumentMut, Basis), EditError> {
+        let mut basis = Basis::File;
         let text = match file::read(file) {
-            Content::Missing => String::new(),
-            Content::Empty => match self.good.as_deref().map(file::read) {
-                Some(Content::Text(text)) => text,
-                _ => String::new(),
-            },
+            Content::Missing | Content::Empty => {
+                let good = self.good_in_use().map(|(good, _)| good);
+                match good.map(|good| (file::read(&good), good)) {
+                    Some((Content::Text(text), good)) => {
+                        let file = file.to_owned();
+                        basis = Basis::Good { file, good };
+                        text
+                    }
+                    _ => String::new(),
+                }
+            }
             Content::Text(text) => text,
             Content::Unreadable(fault) => {
                 return Err(EditError::Faulty {
@@ -132,9 +176,10 @@ impl Sources {
                 });
             }
         };
-        text.parse().map_err(|_| EditError::Faulty {
+        let document = text.parse().map_err(|_| EditError::Faulty {
             faults: file::parse(file, &text).faults,
-        })
+        })?;
+        Ok((document, basis))
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! None of it stops the program; what could not be done is a notice.
 
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
@@ -33,12 +34,46 @@ pub(super) fn good(file: &Path, good: &Path) -> Option<Notice> {
         // An empty file says nothing, and no file says nothing new: the copy stays.
         Ok(bytes) if bytes.is_empty() => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Ok(now) if bytes(good).is_ok_and(|old| old == now) => Ok(()),
+        Ok(now) if bytes(good).is_ok_and(|old| old == now) => in_use(good),
         // It may have changed since it was judged; then it is judged again before it is kept.
         Ok(bytes) if !is_sound(file, &bytes) => Ok(()),
-        Ok(bytes) => durable::write(good, &bytes),
+        Ok(bytes) => durable::write(good, &bytes).and_then(|()| in_use(good)),
         Err(error) => Err(error),
     };
+    not_kept(good, kept)
+}
+
+/// Notes that the copy at `good` is not in use: the program was started without its file, so the
+/// next change must not bring back what it says.
+pub(super) fn unused(good: &Path) -> Option<Notice> {
+    let mark = mark_of(good);
+    let marked = if mark.exists() {
+        Ok(())
+    } else {
+        durable::write(&mark, b"")
+    };
+    not_kept(good, marked)
+}
+
+/// Whether the copy at `good` was noted as not in use.
+pub(super) fn is_unused(good: &Path) -> bool {
+    mark_of(good).exists()
+}
+
+fn in_use(good: &Path) -> io::Result<()> {
+    match fs::remove_file(mark_of(good)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn mark_of(good: &Path) -> PathBuf {
+    let mut name = good.as_os_str().to_owned();
+    name.push(".unused");
+    name.into()
+}
+
+fn not_kept(good: &Path, kept: io::Result<()>) -> Option<Notice> {
     let reason = words(&kept.err()?);
     Some(Notice::GoodNotKept {
         good: good.to_owned(),

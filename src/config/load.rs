@@ -152,8 +152,24 @@ impl Sources {
                 .push(keep::aside(&self.file, jiff::Timestamp::now()));
         } else if let Some(good) = &self.good {
             loaded.notices.extend(keep::good(&self.file, good));
+            if self.good_copy_of_missing().is_some() {
+                loaded.notices.extend(keep::unused(good));
+            }
         }
         Ok(loaded)
+    }
+
+    /// What a change of one member is made to: as [`load`](Self::load), but where the file was
+    /// removed while it was in use, what it said is still in force.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub fn load_to_edit(&self) -> Result<Loaded, LoadError> {
+        match (file::read(&self.file), self.good_in_use()) {
+            (Content::Missing, Some((_, parsed))) => self.resolve(parsed),
+            _ => self.load(),
+        }
     }
 
     /// Loads with every fault and every unknown member named, and nothing in place of a faulty
@@ -189,6 +205,11 @@ impl Sources {
             Content::Missing => self.read_good().map(|(good, _)| good),
             Content::Empty | Content::Unreadable(_) | Content::Text(_) => None,
         }
+    }
+
+    /// The good copy, unless the last start found no file and so served without it.
+    pub(super) fn good_in_use(&self) -> Option<(PathBuf, Parsed)> {
+        self.read_good().filter(|(good, _)| !keep::is_unused(good))
     }
 
     /// The good copy, if it is there, says anything and is still good for this version.

@@ -22,7 +22,7 @@ mod way;
 mod explain;
 
 pub use base_url::BaseUrl;
-pub use edit::EditError;
+pub use edit::{Basis, EditError};
 pub use explain::{explain, in_use};
 pub use fault::{Fault, Notice, Place};
 pub use load::{Flag, LoadError, Loaded, Origin, Sources};

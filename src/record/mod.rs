@@ -151,7 +151,7 @@ fn fault_name(fault: Fault) -> &'static str {
 /// A name somebody else chose, fit to be shown: at most 64 characters, each printable.
 ///
 /// Marks that turn the direction of text go too: they could make a log line read otherwise.
-fn plain(name: &str) -> String {
+pub fn plain(name: &str) -> String {
     let hidden = |c: char| {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

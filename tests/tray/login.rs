@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::support::desktop::Desktop;
 use super::support::host::Host;
+use super::support::notices::Notices;
 use super::support::program::{BINARY, Setup};
 use super::support::{LIMIT, eventually};
 
@@ -102,4 +103,23 @@ fn a_stale_entry_is_made_anew_at_start_and_one_that_was_switched_off_stays() {
     assert_eq!(words, ["/opt/One Slot.AppImage", "--hidden"]);
     let (_, words) = start(Some(STALE), Some("/tmp/.mount_other")).unwrap();
     assert_eq!(words, [BINARY, "--hidden"], "that image is another's");
+}
+
+#[test]
+fn a_start_at_login_that_could_not_be_written_is_told_and_not_ticked() {
+    let desktop = Desktop::new();
+    let (host, notices) = (Host::on(&desktop), Notices::on(&desktop));
+    let folder = place(&desktop).parent().unwrap().to_owned();
+    std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
+    std::fs::write(&folder, "no folder").unwrap();
+    let _tray = Setup::bare(&desktop).args(&["--demo"]).start();
+    let icon = host.icon();
+    icon.until_says(LIMIT, "Ready");
+    icon.press("Start at login");
+    let told = eventually("it is told", || notices.shown().pop());
+    assert_eq!(told.title, "Start at login");
+    eventually("the row is not ticked", || {
+        let row = icon.row("Start at login")?;
+        (row.ticked == Some(false)).then_some(())
+    });
 }

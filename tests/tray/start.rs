@@ -2,13 +2,14 @@
 
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::support::chat;
 use super::support::desktop::{Bus, Desktop};
 use super::support::driver::Panel;
 use super::support::host::Host;
 use super::support::program::{BINARY, Program, Setup, get, open_chat};
+use super::support::script::{Gate, Script};
 use super::support::upstream::Upstream;
 use super::support::{LIMIT, eventually, network};
 
@@ -193,6 +194,31 @@ fn after_a_crash_the_next_start_is_a_whole_one() {
 }
 
 #[test]
+fn after_quitting_in_the_middle_of_an_answer_the_next_start_serves_as_soon_as_it_has_ended() {
+    let desktop = Desktop::new();
+    let upstream = Upstream::plain();
+    let mut first = Setup::before(&desktop, &upstream).start();
+    let gate = Gate::new();
+    upstream.next_chat(Script::stream().delta("one").wait_for(&gate).ending());
+    let mut running = first.open_chat(&chat::streamed("hello"));
+    running.body_until_has("one");
+    first.terminate();
+    let next = Setup::before(&desktop, &upstream).start_as_is();
+    assert!(first.until_exit().success());
+    let ended = Instant::now();
+    eventually("the next one serves", || {
+        let lock = std::fs::read_to_string(next.state_path().join("gateway.lock")).ok()?;
+        lock.contains(&next.pid().to_string()).then_some(())
+    });
+    let took = ended.elapsed();
+    assert!(
+        took < Duration::from_secs(5),
+        "only a daemon returns: {took:?}"
+    );
+    assert_eq!(next.chat("hello").status(), 200);
+}
+
+#[test]
 fn it_starts_with_any_damage_in_its_files_and_overwrites_none_of_them() {
     let desktop = Desktop::new();
     let host = Host::on(&desktop);
@@ -335,6 +361,7 @@ fn when_the_daemon_is_gone_for_good_the_tray_serves() {
     let icon = host.icon();
     icon.until_says(LIMIT, "Ready");
     daemon.kill();
+    icon.until_begins(Duration::from_secs(6), "Not serving: oneslotd has stopped");
     let why = "the tray takes over";
     super::support::within(Duration::from_secs(40), why, || {
         let lock = std::fs::read_to_string(tray.state_path().join("gateway.lock")).ok()?;

@@ -43,6 +43,8 @@ pub enum Changed {
         ok: bool,
         /// All settings after it.
         page: SettingsPage,
+        /// What a person should know of how it was written.
+        note: Option<String>,
     },
     /// It was not.
     Refused {
@@ -86,7 +88,7 @@ pub(super) async fn allow(
     value: String,
 ) -> Result<Changed, Fault> {
     let serving = Arc::clone(&app.serving);
-    let loaded = serving.sources().load();
+    let loaded = serving.sources().load_to_edit();
     let access = loaded
         .map_err(|error| Fault::failed(&error))?
         .settings
@@ -107,7 +109,7 @@ pub(super) async fn allow(
 #[tauri::command]
 pub(super) async fn another_port(app: State<'_, App>) -> Result<Changed, Fault> {
     let serving = Arc::clone(&app.serving);
-    let loaded = serving.sources().load();
+    let loaded = serving.sources().load_to_edit();
     let listen = loaded
         .map_err(|error| Fault::failed(&error))?
         .settings
@@ -156,9 +158,10 @@ fn changed(serving: &Serving, path: &str, value: Option<Value>) -> Result<Change
         Err(reason) => return Ok(refused(reason.to_owned())),
     };
     match sources.edit(path, value.as_ref()) {
-        Ok(()) => Ok(Changed::Done {
+        Ok(basis) => Ok(Changed::Done {
             ok: true,
             page: page(sources)?,
+            note: basis.note(),
         }),
         Err(error) => Ok(refused(said(error))),
     }
@@ -199,7 +202,8 @@ fn refused(reason: String) -> Changed {
 }
 
 fn page(sources: &Sources) -> Result<SettingsPage, Fault> {
-    let loaded = sources.load().map_err(|error| Fault::failed(&error))?;
+    let loaded = sources.load_to_edit();
+    let loaded = loaded.map_err(|error| Fault::failed(&error))?;
     Ok(SettingsPage {
         file: sources.file.display().to_string(),
         faults: faults(&loaded),

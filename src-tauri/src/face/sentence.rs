@@ -1,9 +1,13 @@
 //! What is going on, in one sentence; memory in another. The panel says the same words.
 
 use jiff::Timestamp;
+use oneslot::record::plain;
 use oneslot::record::snapshot::{Face, Item, Level, Phase, Snapshot};
 
 use super::Seen;
+
+/// The notice of a daemon that has ended, and is waited for.
+pub const DAEMON_GONE: &str = "daemon_gone";
 
 /// Letters of a name that somebody else chose. Windows cuts a tooltip at 127.
 const NAME_LETTERS: usize = 28;
@@ -60,10 +64,18 @@ pub fn is_port_taken(snapshot: &Snapshot) -> bool {
     notices.any(|notice| notice.code == "port_taken")
 }
 
+/// Whether this was the face of a daemon that has ended.
+pub fn is_daemon_gone(snapshot: &Snapshot) -> bool {
+    let mut notices = snapshot.notices.iter();
+    notices.any(|notice| notice.code == DAEMON_GONE)
+}
+
 fn why_not_serving(snapshot: &Snapshot) -> &'static str {
     let mut notices = snapshot.notices.iter();
     if is_port_taken(snapshot) {
         "face.not_serving"
+    } else if is_daemon_gone(snapshot) {
+        "face.not_serving.daemon"
     } else if notices.any(|notice| notice.code == "port_refused") {
         "face.not_serving.refused"
     } else {
@@ -159,11 +171,13 @@ fn named(name: Option<&str>, seen: &Seen<'_>, unnamed: &str) -> String {
     name.map_or_else(|| seen.say(unnamed, &[]), shortened)
 }
 
-/// A name cut in the middle, so that both its ends stay readable.
+/// A name that can be shown, cut in the middle, so that both its ends stay readable.
 fn shortened(name: &str) -> String {
+    // Some desktops read marks in a tooltip.
+    let name = plain(name).replace('<', "‹").replace('>', "›");
     let letters: Vec<char> = name.chars().collect();
     if letters.len() <= NAME_LETTERS {
-        return name.to_owned();
+        return name;
     }
     let head = NAME_LETTERS * 3 / 5;
     let tail = letters.len() - (NAME_LETTERS - 1 - head);

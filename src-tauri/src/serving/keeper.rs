@@ -15,6 +15,8 @@ use tokio::time::sleep;
 use super::remote::Remote;
 use super::{Behind, Shared, own};
 
+/// As the lock names this program.
+const PROGRAM: &str = "oneslot";
 /// Between two attempts to serve, when nothing else says that there is reason to hope.
 const BETWEEN_TRIES: Duration = Duration::from_secs(5);
 /// A daemon that went may be back at once: it was updated, or its own settings made it start anew.
@@ -40,7 +42,7 @@ async fn rounds(shared: &Arc<Shared>) {
     let mut ends = shared.ends.subscribe();
     let mut log = None;
     while !*ends.borrow_and_update() {
-        match Lock::acquire(&shared.plan.state, "oneslot") {
+        match Lock::acquire(&shared.plan.state, PROGRAM) {
             Ok(lock) => {
                 if serve(shared, lock, &mut log).await {
                     return;
@@ -118,20 +120,25 @@ async fn follow(shared: &Arc<Shared>, running: Running, log: Option<&Log>) {
     running.shutdown().await;
 }
 
-/// Shows the daemon's state until it is gone for longer than a start anew takes.
+/// Shows the daemon's state until it is gone for longer than a start anew takes. A program like
+/// this one that ends does not come back.
 async fn be_its_face(shared: &Arc<Shared>) {
     let mut missed = Duration::ZERO;
-    while missed < DAEMON_RETURNS {
+    let mut patience = DAEMON_RETURNS;
+    while missed < patience {
         match read_running(&shared.plan.state) {
             Ok(Some(running)) if !running.names.addresses.is_empty() => {
                 missed = Duration::ZERO;
+                patience = if running.names.program == PROGRAM {
+                    BETWEEN_LOOKS
+                } else {
+                    DAEMON_RETURNS
+                };
                 let remote = Arc::new(Remote::new(running));
                 shared.put_behind(Behind::Daemon(Arc::clone(&remote)));
                 let reason = remote.follow(shared).await;
                 shared.put_behind(Behind::Nobody);
-                shared
-                    .shown
-                    .send_modify(|shown| shown.silent = Some(reason));
+                shared.show_gone(reason);
             }
             // The lock may be free for an instant, or its holder not serve yet.
             Ok(_) | Err(_) => {}

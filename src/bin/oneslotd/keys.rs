@@ -1,6 +1,6 @@
 //! `key add`, `key list`, `key remove`: the file holds names and digests, never a key.
 
-use oneslot::config::{Key, Sources};
+use oneslot::config::{Basis, Key, Sources};
 
 use crate::args::{self, Place};
 use crate::{Failure, out};
@@ -31,7 +31,9 @@ fn add(sources: &Sources, name: &str) -> Result<(), Failure> {
         }
         is_new
     });
-    if !added.map_err(|error| Failure::of(&error))? {
+    let (added, basis) = added.map_err(|error| Failure::of(&error))?;
+    tell_of(&basis);
+    if !added {
         return Err(Failure::not_done(format!(
             "there is a key named {name:?} already; remove it first"
         )));
@@ -49,7 +51,7 @@ fn add(sources: &Sources, name: &str) -> Result<(), Failure> {
 
 fn list(sources: &Sources) -> Result<(), Failure> {
     let loaded = sources
-        .load()
+        .load_to_edit()
         .map_err(|error| Failure::misused(error.to_string()))?;
     let keys = &loaded.settings.access.keys;
     if keys.is_empty() {
@@ -68,7 +70,9 @@ fn remove(sources: &Sources, name: &str) -> Result<(), Failure> {
         keys.retain(|key| key.name != name);
         keys.len() < before
     });
-    if !removed.map_err(|error| Failure::of(&error))? {
+    let (removed, basis) = removed.map_err(|error| Failure::of(&error))?;
+    tell_of(&basis);
+    if !removed {
         return Err(Failure::not_done(format!("there is no key named {name:?}")));
     }
     out::say(&format!("removed {name}"));
@@ -83,6 +87,12 @@ fn remove(sources: &Sources, name: &str) -> Result<(), Failure> {
             .for_each(|notice| out::tell(&format!("note: {notice}")));
     }
     Ok(())
+}
+
+fn tell_of(basis: &Basis) {
+    if let Some(note) = basis.note() {
+        out::tell(&format!("note: {note}"));
+    }
 }
 
 /// Keys set by a variable cannot be changed in the file.

@@ -105,7 +105,7 @@ fn a_file_that_cannot_be_read_is_never_overwritten() {
             .sources
             .edit("queue.max_waiting", Some(&Value::Whole(1)))
             .unwrap_err();
-        assert!(matches!(error, EditError::Faulty { .. }), "{error}");
+        assert!(matches!(error, Basis, EditError::Faulty { .. }), "{error}");
         assert_eq!(fs::read(&desk.sources.file).unwrap(), bytes);
     }
 }
@@ -117,6 +117,40 @@ fn a_wrong_value_can_be_mended_by_setting_it() {
         .edit("queue.max_waiting", Some(&Value::Whole(4)))
         .unwrap();
     assert_eq!(desk.text(), "# mine\n[queue]\nmax_waiting = 4\n");
+}
+
+#[test]
+fn saving_where_the_file_was_removed_starts_from_what_is_in_force() {
+    let desk = Desk::with("# mine\n[queue]\nmax_waiting = 2\n");
+    desk.sources.start().unwrap();
+    fs::remove_file(&desk.sources.file).unwrap();
+    let shown = desk.sources.load_to_edit().unwrap();
+    assert_eq!(shown.settings.queue.max_waiting, 2, "it is still in force");
+    let warn = Value::Text("warn".to_owned());
+    let basis = desk.sources.edit("log.level", Some(&warn)).unwrap();
+    assert!(basis.note().is_some(), "it is told");
+    assert_eq!(
+        desk.text(),
+        "# mine\n[queue]\nmax_waiting = 2\n\n[log]\nlevel = \"warn\"\n"
+    );
+    let basis = desk.sources.edit("log.level", None).unwrap();
+    assert_eq!(basis, Basis::File, "the file is there again");
+}
+
+#[test]
+fn saving_after_a_start_without_the_file_brings_nothing_back() {
+    let desk = Desk::with("[queue]\nmax_waiting = 2\n");
+    desk.sources.start().unwrap();
+    fs::remove_file(&desk.sources.file).unwrap();
+    desk.sources.start().unwrap();
+    let warn = Value::Text("warn".to_owned());
+    let basis = desk.sources.edit("log.level", Some(&warn)).unwrap();
+    assert_eq!(basis, Basis::File, "the defaults were in force");
+    assert_eq!(desk.text(), "[log]\nlevel = \"warn\"\n");
+    desk.sources.start().unwrap();
+    fs::remove_file(&desk.sources.file).unwrap();
+    desk.sources.edit("queue.max_waiting", None).unwrap();
+    assert_eq!(desk.text(), "[log]\nlevel = \"warn\"\n", "and now it is");
 }
 
 #[test]
