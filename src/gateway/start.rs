@@ -301,6 +301,7 @@ impl Running {
         let end = Instant::now() + limit;
         // The last part of the time is for telling those that are cut.
         let grace = limit.saturating_sub(limit / 6);
+        tracing::info!(limit_s = limit.as_secs_f64(), "stopping");
         self.gateway.owner.feed(Event::ShutDown);
         let closed = self.gateway.doors.close();
         let mut doors = std::pin::pin!(async {
@@ -316,6 +317,7 @@ impl Running {
         }
         self.beside.abort_all();
         self.gateway.recorder.flush();
+        tracing::info!("stopped");
         drop(super::lock(&self.gateway.lock).take());
     }
 }

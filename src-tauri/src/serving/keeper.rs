@@ -32,6 +32,8 @@ pub(super) async fn keep(shared: Arc<Shared>) {
         () = rounds(&shared) => {}
         () = async {
             heeding.await;
+            // A session bus that goes asks for it too.
+            tracing::info!("a signal asks for the end");
             shared.asked.send_replace(true);
             std::future::pending::<()>().await;
         } => {}
