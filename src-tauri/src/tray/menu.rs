@@ -70,7 +70,8 @@ fn same_rows(old: &[Row], new: &[Row]) -> bool {
 
 fn change(items: &[Item], old: &[Row], new: &[Row]) -> tauri::Result<()> {
     for (item, (old, new)) in items.iter().zip(old.iter().zip(new)) {
-        if old != new {
+        // A ticked row may differ without a change of ours: the toolkit ticks it when it is pressed.
+        if old != new || matches!(item, Item::Tick(_) | Item::Rows(..)) {
             item.change(old, new)?;
         }
     }
@@ -124,7 +125,7 @@ impl Item {
             }
             Self::Tick(item) => {
                 text.map_or(Ok(()), |text| item.set_text(text))?;
-                // Also without a change of ours: the toolkit ticks a pressed row by itself.
+                // Whatever it says of itself: what a press does to it may be on its way.
                 item.set_checked(new.kind == Kind::Tick(Login::Starts))?;
             }
             Self::Rows(menu, items) => {
