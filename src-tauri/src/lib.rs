@@ -22,6 +22,7 @@ pub mod hosts;
 pub mod notify;
 pub mod clipboard;
 pub mod login;
+pub mod opens;
 pub mod act;
 
 // The panel.
