@@ -11,6 +11,7 @@ pub mod single;
 
 // The gateway, seen from here.
 pub mod serving;
+pub mod unlogged;
 pub mod shell;
 pub mod incidents;
 
