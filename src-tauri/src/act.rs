@@ -9,7 +9,7 @@ use tauri::AppHandle;
 use crate::app::App;
 use crate::face::{Dialect, Span, Wish};
 use crate::serving::{Fault, Serving};
-use crate::{login, notify, panel};
+use crate::{login, notify, opens, panel};
 
 /// The hour at which "tomorrow" begins.
 const MORNING: i8 = 8;
@@ -86,9 +86,9 @@ pub fn copy(app: &AppHandle, text: &str) -> Result<(), Fault> {
 /// Opens the folder that the logs are in.
 ///
 /// # Errors
-/// The desktop has no program for it.
+/// It is gone, or the desktop has no program for it.
 pub fn open_logs(serving: &Serving) -> Result<(), Fault> {
-    open::that_detached(serving.log_dir()).map_err(|error| Fault::failed(&error))
+    opens::path(&serving.log_dir())
 }
 
 fn beside(

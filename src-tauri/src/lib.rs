@@ -11,6 +11,7 @@ pub mod single;
 
 // The gateway, seen from here.
 pub mod serving;
+pub mod unlogged;
 pub mod shell;
 pub mod incidents;
 
@@ -22,6 +23,7 @@ pub mod hosts;
 pub mod notify;
 pub mod clipboard;
 pub mod login;
+pub mod opens;
 pub mod act;
 
 // The panel.

@@ -5,7 +5,8 @@
 
 use oneslot::state::durable;
 use tauri::{
-    AppHandle, LogicalSize, Manager as _, WebviewUrl, WebviewWindow, WebviewWindowBuilder,
+    AppHandle, LogicalPosition, LogicalSize, Manager as _, WebviewUrl, WebviewWindow,
+    WebviewWindowBuilder,
 };
 
 /// The window's name; the capability is for this one alone.
@@ -13,6 +14,9 @@ pub const LABEL: &str = "panel";
 
 const SIZE: (f64, f64) = (380.0, 560.0);
 const LEAST: (f64, f64) = (320.0, 360.0);
+/// Of a screen's room the window takes this much at most, where larger letters want more: the rest
+/// is for its frame.
+const SHARE: f64 = 0.9;
 
 /// Shows the panel, as soon as the main thread can.
 ///
@@ -53,19 +57,44 @@ fn shown(app: &AppHandle) -> tauri::Result<()> {
 }
 
 /// Opens the window as much larger as the desktop's letters are, as far as the screen has room:
-/// the page then holds as much as with usual ones.
+/// the page then holds as much as with usual ones. What the screen has room for is what its panels
+/// and docks leave.
 fn make_room(window: &WebviewWindow, letters: f64) -> tauri::Result<()> {
-    if letters <= 1.0 {
+    let screen = match window.current_monitor()? {
+        Some(screen) => Some(screen),
+        None => window.primary_monitor()?,
+    };
+    let Some(screen) = screen else {
+        return Ok(());
+    };
+    let (scale, room) = (screen.scale_factor(), screen.work_area());
+    let (corner, most) = (
+        room.position.to_logical::<f64>(scale),
+        room.size.to_logical::<f64>(scale),
+    );
+    let most = (most.width, most.height);
+    let size = within(letters, most);
+    if size == SIZE {
         return Ok(());
     }
-    let screen = window.primary_monitor()?;
-    let screen = screen.map(|one| one.size().to_logical::<f64>(one.scale_factor()));
-    let most = screen.map_or(SIZE, |screen| (screen.width * 0.9, screen.height * 0.9));
-    window.set_size(LogicalSize::new(
-        (SIZE.0 * letters).min(most.0).max(SIZE.0),
-        (SIZE.1 * letters).min(most.1).max(SIZE.1),
-    ))?;
-    window.center()
+    let least = (LEAST.0.min(size.0), LEAST.1.min(size.1));
+    window.set_min_size(Some(LogicalSize::new(least.0, least.1)))?;
+    window.set_size(LogicalSize::new(size.0, size.1))?;
+    // Not `center`: that goes by the size the window still has.
+    let (left, top) = between(size, most);
+    window.set_position(LogicalPosition::new(corner.x + left, corner.y + top))
+}
+
+/// The window's size for letters so large, in a room of this size.
+fn within(letters: f64, room: (f64, f64)) -> (f64, f64) {
+    let one = |size: f64, room: f64| (size * letters).min((room * SHARE).max(size)).min(room);
+    (one(SIZE.0, room.0), one(SIZE.1, room.1))
+}
+
+/// Where a window of this size stands in the middle of a room.
+fn between(size: (f64, f64), room: (f64, f64)) -> (f64, f64) {
+    let one = |size: f64, room: f64| ((room - size) / 2.0).max(0.0);
+    (one(size.0, room.0), one(size.1, room.1))
 }
 
 /// Keeps others out of what the web view stores: it makes its files by the session's own mask.
@@ -97,5 +126,24 @@ pub fn died(window: &WebviewWindow) {
             }
             open(&app);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_for_large_letters_is_whole_on_the_screen() {
+        assert_eq!(within(1.0, (1280.0, 800.0)), SIZE);
+        assert_eq!(within(2.0, (1280.0, 800.0)), (760.0, 720.0));
+        assert_eq!(within(2.0, (1024.0, 600.0)), (760.0, 560.0));
+        for room in [(1280.0, 800.0), (800.0, 480.0), (360.0, 300.0)] {
+            for letters in [1.0, 1.5, 2.0] {
+                let size = within(letters, room);
+                let at = between(size, room);
+                assert!(at.0 + size.0 <= room.0 && at.1 + size.1 <= room.1);
+            }
+        }
     }
 }

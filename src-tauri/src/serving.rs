@@ -23,6 +23,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
 use crate::face::Whose;
+use crate::unlogged::Unlogged;
 use remote::Remote;
 
 pub use wishes::{Fault, Reason};
@@ -75,6 +76,7 @@ struct Shared {
     ends: watch::Sender<bool>,
     /// A signal asked the program to end.
     asked: watch::Sender<bool>,
+    unlogged: Unlogged,
 }
 
 /// Who answers wishes now.
@@ -114,6 +116,7 @@ impl Serving {
             again: Notify::new(),
             ends: watch::Sender::new(false),
             asked: watch::Sender::new(false),
+            unlogged: Unlogged::default(),
         });
         let kept = Arc::clone(&shared);
         let thread = thread::Builder::new()
@@ -256,6 +259,7 @@ impl Shared {
 
     /// A state without a gateway: what keeps it from serving, as a notice.
     fn show_not_serving(&self, listen: Vec<String>, code: &str, text: String) {
+        self.unlogged.tell(&text, self.plan.state.path());
         self.show_nobody("none".to_owned(), listen, code, text, None);
     }
 

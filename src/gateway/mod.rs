@@ -54,6 +54,8 @@ pub use start::{Options, Running, Serve, StartError, end, start};
 /// Models seen to think before they answer, and notices, are remembered up to this many.
 const REMEMBERED: usize = 64;
 
+/// The notice of a pause, or of its end, that a restart would undo.
+const UNKEPT: &str = "pause_unkept";
 /// The notice of a base URL that leads back here.
 const LOOP: &str = "loop";
 
@@ -228,11 +230,33 @@ impl Gateway {
         let keep = move || {
             let _one_at_a_time = lock(&gateway.writing);
             let pause = gateway.owner.look(|desk, _, _| desk.pause());
-            if let Err(error) = gateway.state.keep_pause(pause) {
-                tracing::warn!(%error, "the pause will not survive a restart");
+            match gateway.state.keep_pause(pause) {
+                Ok(()) => gateway.notice_over(UNKEPT),
+                Err(error) => gateway.tell_of_unkept(pause, &error),
             }
         };
         let _ = tokio::task::spawn_blocking(keep).await;
+    }
+
+    fn tell_of_unkept(&self, pause: Option<Pause>, error: &StateError) {
+        let StateError::Write { path, source } = error else {
+            tracing::warn!(%error, "what was wished about a pause will not survive a restart");
+            return;
+        };
+        let path = path.display();
+        if pause.is_some() {
+            tracing::warn!(%error, cause = %source, "the pause will not survive a restart");
+            let text = format!(
+                "The pause will end if OneSlot is started again, since {path} cannot be written: {source}"
+            );
+            self.notice(UNKEPT, &text);
+        } else {
+            tracing::warn!(%error, cause = %source, "the end of the pause will not survive a restart");
+            let text = format!(
+                "OneSlot will be paused again if it is started again, since {path} cannot be removed: {source}"
+            );
+            self.notice(UNKEPT, &text);
+        }
     }
 
     /// Names the addresses served on where the command line looks for them.

@@ -18,7 +18,8 @@ enum Outlives {
     Crash,
 }
 
-/// Replaces `path` by `bytes`, or leaves it as it was.
+/// Replaces `path` by `bytes`, or leaves it as it was. A directory that is missing is made, for this
+/// user alone.
 ///
 /// A crash at any moment leaves the old content or the new, never neither. One writer at a time:
 /// the temporary file has one name, so that a killed writer leaves at most one behind.
@@ -46,7 +47,14 @@ fn replace(path: &Path, bytes: &[u8], outlives: Outlives) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
     }
-    let written = fill(&temp, bytes, outlives).and_then(|()| fs::rename(&temp, path));
+    let filled = match fill(&temp, bytes, outlives) {
+        // Somebody removed the directory while we run.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_parent(path).and_then(|()| fill(&temp, bytes, outlives))
+        }
+        filled => filled,
+    };
+    let written = filled.and_then(|()| fs::rename(&temp, path));
     if written.is_err() {
         // The error that matters is the first one; a leftover is removed by the next write.
         let _ = fs::remove_file(&temp);
@@ -159,6 +167,10 @@ fn tighten(path: &Path, mode: u32) -> io::Result<Option<u32>> {
 #[cfg(not(unix))]
 fn tighten(path: &Path, _mode: u32) -> io::Result<Option<u32>> {
     fs::metadata(path).map(|_| None)
+}
+
+fn make_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), private_dir)
 }
 
 fn temp_of(path: &Path) -> io::Result<PathBuf> {

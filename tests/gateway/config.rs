@@ -670,6 +670,33 @@ fn a_start_without_the_file_that_was_there_says_where_its_last_copy_is() {
 }
 
 #[test]
+fn one_change_after_the_file_was_removed_changes_nothing_else() {
+    let upstream = Upstream::plain();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let line = format!("listen = [\"{}\"]", free.local_addr().unwrap());
+    drop(free);
+    let config = in_front_of(&upstream, &line);
+    let mut gateway = Setup::bare().listen("").config(&config).start();
+    std::fs::remove_file(gateway.config_path()).unwrap();
+    gateway.until_status("the missing file is told", |status| {
+        status["notices"].to_string().contains("the file is gone")
+    });
+    let config = gateway.config_path();
+    let config = config.to_str().unwrap();
+    let output = gateway.cli(&["key", "add", "zed", "--config", config]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("written anew"), "it is told: {said}");
+    gateway.until_status("the new file is read", |status| {
+        !status["notices"].to_string().contains("the file is gone")
+    });
+    let written = std::fs::read_to_string(gateway.config_path()).unwrap();
+    assert!(written.contains(&line), "{written}");
+    assert!(written.contains("zed"), "{written}");
+    gateway.stands(&upstream);
+}
+
+#[test]
 fn a_changed_listen_opens_the_new_address_before_it_lets_go_of_the_old() {
     let upstream = Upstream::plain();
     let old_line = "listen = [\"127.0.0.1:0\"]";

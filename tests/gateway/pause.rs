@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::chat;
 use crate::support::flavour::Flavour;
@@ -96,6 +96,68 @@ fn a_pause_survives_being_killed() {
     let mut gateway = Setup::before(&upstream).start();
     gateway.cli_ok(&["pause", "1h"]);
     gateway.signal("KILL");
+    gateway.until_exit();
+    let mut gateway = gateway.start_again();
+    assert_eq!(
+        gateway.chat(&chat::whole("hello")).code(),
+        Some("LLM_PAUSED")
+    );
+    gateway.cli_ok(&["resume"]);
+    gateway.stands(&upstream);
+}
+
+/// Something in its place that no file can replace: as on a full disk, nothing can be written.
+#[test]
+fn a_pause_that_cannot_be_kept_is_told_until_it_can() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).start();
+    let told = |status: &Value, word: &str| {
+        let notices = status["notices"].as_array().unwrap();
+        let mut ours = notices.iter().filter(|one| one["code"] == "pause_unkept");
+        ours.next()
+            .is_some_and(|one| one["text"].as_str().unwrap().contains(word))
+    };
+    let in_the_way = gateway.state_path().join("pause.json");
+    std::fs::create_dir(&in_the_way).unwrap();
+    std::fs::write(in_the_way.join("full"), "").unwrap();
+    let status = gateway.control("POST", "/oneslot/pause", "").json();
+    assert!(
+        !status["pause"].is_null(),
+        "it pauses all the same: {status}"
+    );
+    assert!(told(&status, "pause will end"), "{status}");
+    std::fs::remove_dir_all(&in_the_way).unwrap();
+    let status = gateway.control("POST", "/oneslot/pause", "").json();
+    assert!(!told(&status, ""), "it is kept now: {status}");
+    std::fs::remove_file(&in_the_way).unwrap();
+    std::fs::create_dir(&in_the_way).unwrap();
+    let status = gateway.control("POST", "/oneslot/resume", "").json();
+    assert!(told(&status, "paused again"), "{status}");
+    std::fs::remove_dir(&in_the_way).unwrap();
+    let status = gateway.control("POST", "/oneslot/resume", "").json();
+    assert!(!told(&status, ""), "nothing is left of it: {status}");
+    gateway.stands(&upstream);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pause_is_kept_where_the_state_directory_was_removed() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).start();
+    let token = gateway.token();
+    let state = gateway.state_path();
+    std::fs::remove_dir_all(&state).unwrap();
+    let fields = [("x-oneslot-token", token.as_str())];
+    let asked = gateway.request_with("POST", "/oneslot/pause", &fields, b"");
+    let status = gateway.exchange(&asked).json();
+    assert!(!status["pause"].is_null(), "{status}");
+    assert_eq!(status["notices"], serde_json::json!([]), "nothing is lost");
+    let mode = std::fs::metadata(&state).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "it is nobody else's");
+    assert!(state.join("pause.json").is_file(), "a restart finds it");
+    gateway.signal("TERM");
     gateway.until_exit();
     let mut gateway = gateway.start_again();
     assert_eq!(

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::support::desktop::Desktop;
 use super::support::flavour::Flavour;
 use super::support::host::{Host, Icon};
+use super::support::notices::Notices;
 use super::support::program::{Program, Setup};
 use super::support::script::{Gate, Script};
 use super::support::upstream::Upstream;
@@ -173,6 +174,26 @@ fn the_logs_are_opened() {
             .contains(&wanted)
             .then_some(())
     });
+}
+
+#[test]
+fn logs_that_cannot_be_opened_are_named_and_told_in_plain_words() {
+    let stage = stage(Flavour::Plain);
+    let notices = Notices::on(&stage.desktop);
+    let opener = stage.desktop.home().join("bin/xdg-open");
+    std::fs::write(opener, "#!/bin/sh\nexit 4\n").unwrap();
+    stage.icon.press("Open logs");
+    let told = eventually("it is told", || notices.shown().pop());
+    let folder = stage.tray.state_path().display().to_string();
+    assert_eq!(told.title, "Open logs");
+    assert!(told.text.contains(&folder), "{told:?}");
+    assert!(
+        told.text.contains("no program for it was found"),
+        "{told:?}"
+    );
+    for word in ["Launcher", "ExitStatus", "xdg-open"] {
+        assert!(!told.text.contains(word), "{told:?}");
+    }
 }
 
 #[test]

@@ -135,6 +135,37 @@ fn a_port_that_the_system_refuses_is_said_with_its_cause() {
 }
 
 #[test]
+fn a_flag_that_means_nothing_is_told_on_standard_error_in_the_log_and_in_the_panel() {
+    let upstream = Upstream::plain();
+    for (flag, value) in [
+        ("--listen", "nonsense"),
+        ("--listen", "127.0.0.1:70000"),
+        ("--listen", ""),
+        ("--upstream", "::"),
+    ] {
+        let desktop = Desktop::new();
+        let setup = Setup::before(&desktop, &upstream).args(&[flag, value]);
+        let mut tray = setup.start_as_is();
+        let reason = format!("{flag}: ");
+        eventually("it is told", || tray.said().contains(&reason).then_some(()));
+        let log = tray.state_path().join("oneslot.log");
+        eventually("the log has it", || {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            text.contains(&reason).then_some(())
+        });
+        std::thread::sleep(Duration::from_secs(6));
+        let said = tray.said();
+        assert_eq!(said.matches(&reason).count(), 1, "once: {said}");
+        assert!(tray.is_alive(), "it stays, to say so");
+    }
+    let desktop = Desktop::new();
+    let setup = Setup::before(&desktop, &upstream).env("ONESLOT_LISTEN", "nonsense");
+    let panel = Panel::open(&desktop, setup);
+    panel.until_says("ONESLOT_LISTEN: ");
+    panel.close();
+}
+
+#[test]
 fn a_stranger_that_answers_on_the_port_is_not_taken_for_a_gateway() {
     let stranger = Upstream::plain();
     let desktop = Desktop::new();

@@ -10,7 +10,7 @@ use crate::face::Whose;
 use crate::serving::{Fault, Reason};
 use crate::shell::{NotifySwitches, ShellWish};
 use crate::words::{Language, LanguageWish};
-use crate::{act, login};
+use crate::{act, login, opens};
 
 /// How to get a place for icons on GNOME, which has none of its own.
 const TRAY_HELP: &str = "https://extensions.gnome.org/extension/615/appindicator-support/";
@@ -110,11 +110,9 @@ pub(super) async fn open(app: State<'_, App>, what: Opens) -> Result<(), Fault> 
             } else {
                 file.parent()
             };
-            there.map_or(Ok(()), |path| {
-                open::that_detached(path).map_err(|error| Fault::failed(&error))
-            })
+            there.map_or(Ok(()), opens::path)
         }
-        Opens::TrayHelp => open::that_detached(TRAY_HELP).map_err(|error| Fault::failed(&error)),
+        Opens::TrayHelp => opens::page(TRAY_HELP),
     }
 }
 

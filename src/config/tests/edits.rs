@@ -105,7 +105,7 @@ fn a_file_that_cannot_be_read_is_never_overwritten() {
             .sources
             .edit("queue.max_waiting", Some(&Value::Whole(1)))
             .unwrap_err();
-        assert!(matches!(error, Basis, EditError::Faulty { .. }), "{error}");
+        assert!(matches!(error, EditError::Faulty { .. }), "{error}");
         assert_eq!(fs::read(&desk.sources.file).unwrap(), bytes);
     }
 }

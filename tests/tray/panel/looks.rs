@@ -15,6 +15,7 @@ use super::super::support::flavour::Flavour;
 use super::super::support::host::Host;
 use super::super::support::program::{Program, Setup};
 use super::super::support::upstream::Upstream;
+use super::super::support::{eventually, windows};
 use super::{CHAT, Stage, ask};
 
 const PLACES: [&str; 4] = ["now", "recent", "connect", "settings"];
@@ -208,6 +209,29 @@ fn nothing_is_cut_on_a_desktop_that_scales() {
             hold_whole(&stage.panel, 100, &format!("{name}, {place}"));
             shot(&stage.panel, &format!("scale-{name}-{place}"));
         }
+        stage.panel.close();
+    }
+}
+
+#[test]
+fn the_window_is_whole_on_the_screen_whatever_the_size_of_letters() {
+    for scale in ["1", "1.5", "2"] {
+        let stage = open("C.UTF-8", "Adwaita", Some(("GDK_DPI_SCALE", scale)));
+        let whole = eventually("the window is in its place", || {
+            windows::titled(&stage.desktop, "OneSlot")
+                .into_iter()
+                .map(|window| windows::place(&stage.desktop, window))
+                .find(|(_, _, width, height)| *width > 300 && *height > 300)
+        });
+        std::thread::sleep(Duration::from_millis(500));
+        let (left, top, width, height) = whole;
+        println!("{scale}: {width} × {height} at {left}, {top}");
+        let right_of_it = 1280 - left - width;
+        let below_it = 1024 - top - height;
+        assert!(left >= 0 && top >= 0, "{scale}: {whole:?}");
+        assert!(right_of_it >= 0 && below_it >= 0, "{scale}: {whole:?}");
+        let middle = (left - right_of_it).abs() <= 2;
+        assert!(middle, "{scale}: it stands in the middle, {whole:?}");
         stage.panel.close();
     }
 }

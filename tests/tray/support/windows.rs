@@ -18,6 +18,22 @@ pub(crate) fn titled(desktop: &Desktop, title: &str) -> Vec<Window> {
         .collect()
 }
 
+/// Where a window stands on the screen, and its size: left, top, width and height.
+pub(crate) fn place(desktop: &Desktop, window: Window) -> (i32, i32, i32, i32) {
+    let (screen, root) = connected(desktop);
+    let size = screen.get_geometry(window).expect("the screen answers");
+    let size = size.reply().expect("the window is there");
+    let at = screen.translate_coordinates(window, root, 0, 0);
+    let at = at.expect("the screen answers").reply();
+    let at = at.expect("the window is there");
+    (
+        at.dst_x.into(),
+        at.dst_y.into(),
+        size.width.into(),
+        size.height.into(),
+    )
+}
+
 /// Asks the windows with this title to close.
 pub(crate) fn close(desktop: &Desktop, title: &str) {
     let (screen, _) = connected(desktop);

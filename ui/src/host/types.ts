@@ -313,7 +313,14 @@ export interface SettingsPage {
 }
 
 /** A refused change leaves everything as it was. */
-export type Changed = { ok: true; page: SettingsPage } | { ok: false; reason: string };
+export type Changed =
+  | {
+      ok: true;
+      page: SettingsPage;
+      /** What a person should know of how it was written. */
+      note: string | null;
+    }
+  | { ok: false; reason: string };
 
 /** A model server that was found. */
 export interface Found {

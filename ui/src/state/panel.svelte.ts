@@ -153,7 +153,13 @@ export class Panel {
     return this.wish(async () => {
       const changed = await act();
       if (!changed.ok) throw { code: "REFUSED", text: changed.reason } satisfies Fault;
+      this.tellOf(changed.note);
     });
+  }
+
+  /** What a person should know of a change that was written. */
+  tellOf(note: string | null): void {
+    if (note !== null) this.success = this.hears(note);
   }
 
   async changeShell(wish: ShellWish): Promise<void> {

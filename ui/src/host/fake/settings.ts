@@ -58,7 +58,7 @@ export class FakeSettings {
         member.kind.is === "secret" && value !== "" ? { hidden: true as const } : value;
       this.set.set(path, { value: hidden, origin: { from: "file", place: "config.toml:11" } });
     }
-    return { ok: true, page: this.page() };
+    return { ok: true, page: this.page(), note: null };
   }
 
   /** Adds to a list. */

@@ -689,7 +689,11 @@ ok: true,
 /**
  * All settings after it.
  */
-page: SettingsPage, } | { 
+page: SettingsPage, 
+/**
+ * What a person should know of how it was written.
+ */
+note: string | null, } | { 
 /**
  * Always false.
  */

@@ -1,0 +1,77 @@
+//! Asking the desktop to open a file, a folder or a page. Where nothing comes of it a person is
+//! told what could not be opened and why, not how it was tried.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+
+use crate::serving::{Fault, Reason};
+
+/// Opens a file or a folder.
+///
+/// # Errors
+/// It is not there, or the desktop has no program for it.
+pub fn path(path: &Path) -> Result<(), Fault> {
+    if path.exists() {
+        handed_over(path.as_os_str())
+    } else {
+        Err(fault(path.as_os_str(), "it is not there"))
+    }
+}
+
+/// Opens a page.
+///
+/// # Errors
+/// The desktop has no program for it.
+pub fn page(url: &str) -> Result<(), Fault> {
+    handed_over(OsStr::new(url))
+}
+
+fn handed_over(what: &OsStr) -> Result<(), Fault> {
+    open::that_detached(what).map_err(|error| {
+        tracing::debug!(%error, "the desktop opened nothing");
+        fault(what, why(error.kind()))
+    })
+}
+
+/// What the desktop's own opener says of a failure differs from desktop to desktop.
+fn why(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::NotFound => "no program for it was found",
+        _ => "no program for it was found, or it failed",
+    }
+}
+
+fn fault(what: &OsStr, why: &str) -> Fault {
+    Fault {
+        code: Reason::Failed,
+        text: format!("{} cannot be opened: {why}", what.to_string_lossy()),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use crate::words::{Language, Words};
+
+    #[test]
+    fn why_nothing_was_opened_is_said_in_every_language() {
+        let words = Words::built_in().unwrap();
+        let kinds = [io::ErrorKind::NotFound, io::ErrorKind::Other];
+        let reasons = kinds.map(why).into_iter().chain(["it is not there"]);
+        for reason in reasons {
+            let fault = fault(OsStr::new("/home/me/logs"), reason);
+            let heard = words.hears(Language::Chinese, &fault.text);
+            assert!(heard.contains("/home/me/logs"), "{heard}");
+            assert_ne!(heard, fault.text, "it is translated");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_with_its_path() {
+        let gone = Path::new("/nowhere/oneslot");
+        let text = path(gone).unwrap_err().text;
+        assert_eq!(text, "/nowhere/oneslot cannot be opened: it is not there");
+    }
+}
