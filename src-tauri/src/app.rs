@@ -17,11 +17,11 @@ use crate::face::{self, Face, Login, Seen, Whose};
 use crate::incidents::{Incident, Incidents};
 use crate::serving::{Plan, Serving, Shown};
 use crate::shell::Shell;
-use crate::single::{self, Only, Start};
+use crate::single::{self, Answer, Only, Start};
 use crate::tray::Tray;
 use crate::watches::Watches;
 use crate::words::Words;
-use crate::{commands, hosts, login, notify, panel};
+use crate::{commands, hosts, login, notify, outlive, panel};
 
 /// What everything in the program shares; the toolkit keeps it.
 #[derive(Debug)]
@@ -69,13 +69,15 @@ pub fn run(args: &Args) -> ExitCode {
                 text = format!("{text}: {error}");
                 cause = error.source();
             }
-            #[expect(clippy::print_stderr, reason = "there is no window to say it in")]
-            {
-                eprintln!("oneslot: {text}");
-            }
+            say(&text);
             ExitCode::FAILURE
         }
     }
+}
+
+#[expect(clippy::print_stderr, reason = "there is no window to say it in")]
+fn say(text: &str) {
+    eprintln!("oneslot: {text}");
 }
 
 fn start(args: &Args) -> Result<ExitCode, NotStarted> {
@@ -83,7 +85,13 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
     let state = StateDir::open(path)?;
     let only = match single::start(&state)? {
         Start::First(only) => only,
-        Start::Second => return Ok(ExitCode::SUCCESS),
+        Start::Second(Answer::Shown) => return Ok(ExitCode::SUCCESS),
+        Start::Second(Answer::Later) => {
+            say(
+                "OneSlot runs and starts anew as soon as nothing is in flight; no panel before that",
+            );
+            return Ok(ExitCode::SUCCESS);
+        }
     };
     let file = args.config.clone().or_else(Sources::usual_file);
     let file = file.ok_or(NotStarted::NoHome)?;
@@ -107,7 +115,7 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
         crashed: Mutex::new(None),
     };
     let serving = Arc::clone(&app.serving);
-    crate::platform::outlive_toolkit(&serving);
+    outlive::toolkit(&serving);
     let code = toolkit(args, app, only).map_err(NotStarted::Toolkit);
     serving.stop();
     code
@@ -119,6 +127,8 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
     reason = "the toolkit's macro holds a way out for broken bundles"
 )]
 fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
+    let serving = Arc::clone(&app.serving);
+    let presses = outlive::Presses::hear(&serving);
     let builder = tauri::Builder::default();
     let builder = crate::platform::plugins(builder);
     let running = builder
@@ -128,10 +138,18 @@ fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
         .on_tray_icon_event(crate::tray::clicked)
         .build(tauri::generate_context!())?;
     let handle = running.handle().clone();
+    presses.pass_to(&handle);
     crate::platform::settle(&handle);
     login::repair(&handle);
     let show = handle.clone();
-    if let Err(error) = only.hear(move || panel::open(&show)) {
+    let heard = only.hear(move || {
+        if serving.starts_anew() {
+            return Answer::Later;
+        }
+        panel::open(&show);
+        Answer::Shown
+    });
+    if let Err(error) = heard {
         tracing::warn!(%error, "a second start will not show the panel");
     }
     follow(&handle);

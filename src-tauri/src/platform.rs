@@ -55,55 +55,6 @@ pub fn with_variables() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Keeps a fault of the toolkit from ending requests with it.
-///
-/// Where GLib's programs meet what they cannot bear (a web process that dies while it starts is
-/// such a thing) they say so and abort the whole process. What they say is heard here first: the
-/// main thread then waits, without drawing any more, until the gateway has nothing in flight, and
-/// the program starts anew, hidden. Requests on their way end as if nothing had been.
-#[cfg(target_os = "linux")]
-pub fn outlive_toolkit(serving: &std::sync::Arc<crate::serving::Serving>) {
-    let serving = std::sync::Arc::clone(serving);
-    glib::log_set_default_handler(move |domain, level, message| {
-        let domain = domain.unwrap_or_default();
-        if level != glib::LogLevel::Error {
-            tracing::debug!(domain, message, "the toolkit says");
-            return;
-        }
-        tracing::error!(
-            domain,
-            message,
-            "the toolkit cannot go on; starting anew when idle"
-        );
-        serving.wait_until_idle();
-        serving.stop();
-        let failed = start_anew();
-        tracing::error!(error = %failed, "the program was not started anew");
-    });
-}
-
-/// Elsewhere no part of the toolkit ends the process.
-#[cfg(not(target_os = "linux"))]
-pub fn outlive_toolkit(_serving: &std::sync::Arc<crate::serving::Serving>) {}
-
-/// Puts a new start of this program in its place, hidden; comes back only where that fails.
-#[cfg(target_os = "linux")]
-fn start_anew() -> std::io::Error {
-    use std::os::unix::process::CommandExt as _;
-
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(error) => return error,
-    };
-    let shown = ["--show-panel", "--hidden"];
-    let args = std::env::args_os().skip(1);
-    let args = args.filter(|arg| !shown.iter().any(|shown| arg == shown));
-    std::process::Command::new(program)
-        .args(args)
-        .arg("--hidden")
-        .exec()
-}
-
 /// Adds what a system needs.
 pub fn plugins(builder: Builder<Wry>) -> Builder<Wry> {
     #[cfg(not(target_os = "linux"))]

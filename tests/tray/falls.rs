@@ -1,0 +1,115 @@
+//! What the desktop takes away: a toolkit that gives up, a program that is replaced, a display
+//! that is not there or goes. Requests end in order whatever falls.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::support::chat;
+use super::support::client::Client;
+use super::support::desktop::Desktop;
+use super::support::host::{Host, Icon};
+use super::support::program::{BINARY, Program, Setup, web_processes};
+use super::support::script::Script;
+use super::support::upstream::Upstream;
+use super::support::{LIMIT, eventually};
+
+/// A tray in front of a scripted server.
+struct Stage {
+    tray: Program,
+    icon: Icon,
+    upstream: Upstream,
+    _host: Host,
+    desktop: Desktop,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self::with(Path::new(BINARY), Desktop::new())
+    }
+
+    fn with(program: &Path, desktop: Desktop) -> Self {
+        let host = Host::on(&desktop);
+        let upstream = Upstream::plain();
+        let tray = Setup::before(&desktop, &upstream).program(program).start();
+        let icon = host.icon();
+        icon.until_says(LIMIT, "Ready");
+        Self {
+            tray,
+            icon,
+            upstream,
+            _host: host,
+            desktop,
+        }
+    }
+
+    /// An answer that has begun and never ends by itself.
+    fn endless(&self) -> Client {
+        self.upstream
+            .next_chat(Script::stream().delta("begun").hang());
+        let mut running = self.tray.open_chat(&chat::streamed("first"));
+        running.body_until_has("begun");
+        running
+    }
+
+    /// Lets the toolkit give up: a web process that dies while it starts does that.
+    fn fell(&self) {
+        self.icon.press("Open OneSlot…");
+        eventually("the toolkit gives up", || {
+            for process in web_processes(self.tray.pid()) {
+                let pid = process.to_string();
+                let _ = Command::new("kill").args(["-KILL", &pid]).status();
+            }
+            self.tray.said().contains("starting anew").then_some(())
+        });
+    }
+
+    /// That it ends as it always does, although the answer would go on.
+    fn ends_in_order(&mut self, mut running: Client) {
+        let answer = running.finish_within(Duration::from_secs(10));
+        let text = answer.text();
+        assert!(text.contains("OneSlot was shut down"), "{text}");
+        assert!(self.tray.until_exit().success(), "it ends in order");
+        self.leaves_nothing();
+    }
+
+    fn leaves_nothing(&self) {
+        for name in ["gateway.lock", "control.token"] {
+            let file = self.tray.state_path().join(name);
+            let left = std::fs::read_to_string(&file).unwrap_or_default();
+            assert_eq!(left, "", "nothing of the run stays in {name}");
+        }
+    }
+}
+
+#[test]
+fn a_signal_that_comes_after_the_toolkit_fell_ends_it_in_order() {
+    let mut stage = Stage::new();
+    let running = stage.endless();
+    stage.fell();
+    stage.tray.terminate();
+    stage.ends_in_order(running);
+}
+
+#[test]
+fn quitting_after_the_toolkit_fell_ends_it_in_order() {
+    let mut stage = Stage::new();
+    let running = stage.endless();
+    stage.icon.until_begins(LIMIT, "Answering");
+    stage.fell();
+    stage.icon.press("Quit (1 in flight)");
+    stage.ends_in_order(running);
+}
+
+#[test]
+fn a_second_start_after_the_toolkit_fell_says_that_it_shows_nothing() {
+    let stage = Stage::new();
+    let _running = stage.endless();
+    stage.fell();
+    let state = stage.desktop.home().join("state");
+    let mut second = stage.desktop.command(BINARY);
+    let second = second.arg("--state").arg(&state).output().unwrap();
+    assert!(second.status.success(), "it ends in order");
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains("starts anew"), "{said:?}");
+}
