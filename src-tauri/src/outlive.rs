@@ -9,6 +9,7 @@ pub use linux::{Presses, toolkit};
 #[cfg(target_os = "linux")]
 mod linux {
     use std::io;
+    use std::path::PathBuf;
     use std::sync::{Arc, OnceLock};
 
     use tauri::AppHandle;
@@ -18,6 +19,8 @@ mod linux {
 
     /// The name that [`crate::tray`] gives the row that ends the program.
     const QUIT: &str = "quit";
+    /// What runs here, also where its file is gone.
+    const RUNNING: &str = "/proc/self/exe";
 
     /// Keeps a fault of the toolkit from ending requests with it.
     ///
@@ -60,13 +63,21 @@ mod linux {
     }
 
     /// Puts a new start of this program in its place, hidden; comes back only where that fails.
+    ///
+    /// What a new version put where its file was is what starts; where nothing is, it starts as it
+    /// was.
     fn start_anew() -> io::Error {
+        let installed = match crate::platform::own_file() {
+            Ok(program) => replaced_by(program),
+            Err(error) => error,
+        };
+        tracing::warn!(error = %installed, "nothing is where the program was; starting what runs");
+        replaced_by(RUNNING.into())
+    }
+
+    fn replaced_by(program: PathBuf) -> io::Error {
         use std::os::unix::process::CommandExt as _;
 
-        let program = match std::env::current_exe() {
-            Ok(program) => program,
-            Err(error) => return error,
-        };
         let shown = ["--show-panel", "--hidden"];
         let args = std::env::args_os().skip(1);
         let args = args.filter(|arg| !shown.iter().any(|shown| arg == shown));

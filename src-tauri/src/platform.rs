@@ -55,6 +55,24 @@ pub fn with_variables() -> std::io::Result<()> {
     Ok(())
 }
 
+/// Where this program's file is, or was before another one took its place.
+///
+/// # Errors
+/// The system does not tell.
+#[cfg(target_os = "linux")]
+pub fn own_file() -> std::io::Result<std::path::PathBuf> {
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+    /// What the kernel puts behind the path of a program whose file was replaced.
+    const REPLACED: &[u8] = b" (deleted)";
+
+    let own = std::env::current_exe()?;
+    let path = own.as_os_str().as_bytes().strip_suffix(REPLACED);
+    Ok(path.map_or(own.clone(), |path| {
+        std::ffi::OsString::from_vec(path.to_vec()).into()
+    }))
+}
+
 /// Adds what a system needs.
 pub fn plugins(builder: Builder<Wry>) -> Builder<Wry> {
     #[cfg(not(target_os = "linux"))]

@@ -19,7 +19,7 @@ struct Stage {
     tray: Program,
     icon: Icon,
     upstream: Upstream,
-    _host: Host,
+    host: Host,
     desktop: Desktop,
 }
 
@@ -38,7 +38,7 @@ impl Stage {
             tray,
             icon,
             upstream,
-            _host: host,
+            host,
             desktop,
         }
     }
@@ -112,4 +112,38 @@ fn a_second_start_after_the_toolkit_fell_says_that_it_shows_nothing() {
     assert!(second.status.success(), "it ends in order");
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(said.contains("starts anew"), "{said:?}");
+}
+
+#[test]
+fn a_program_that_was_replaced_starts_anew_as_what_replaced_it() {
+    let desktop = Desktop::new();
+    let folder = desktop.home().join("installed");
+    std::fs::create_dir(&folder).unwrap();
+    let (program, next) = (folder.join("oneslot"), folder.join("oneslot.new"));
+    std::fs::copy(BINARY, &program).unwrap();
+    std::fs::copy(BINARY, &next).unwrap();
+    let mut stage = Stage::with(&program, desktop);
+    std::fs::rename(&next, &program).unwrap();
+    stage.fell();
+    let exe = format!("/proc/{}/exe", stage.tray.pid());
+    eventually("the new one runs", || {
+        let runs = std::fs::read_link(&exe).ok()?;
+        (runs == program).then_some(())
+    });
+    stage.host.icon().until_says(LIMIT, "Ready");
+    assert_eq!(stage.tray.chat("hello").status(), 200, "it serves");
+    assert!(stage.tray.is_alive(), "it is the same process");
+}
+
+#[test]
+fn a_program_that_was_removed_starts_anew_as_it_was() {
+    let desktop = Desktop::new();
+    let program = desktop.home().join("oneslot");
+    std::fs::copy(BINARY, &program).unwrap();
+    let mut stage = Stage::with(&program, desktop);
+    std::fs::remove_file(&program).unwrap();
+    stage.fell();
+    stage.host.icon().until_says(LIMIT, "Ready");
+    assert_eq!(stage.tray.chat("hello").status(), 200, "it serves");
+    assert!(stage.tray.is_alive(), "it is the same process");
 }
