@@ -54,6 +54,8 @@ enum NotStarted {
     Thread(#[source] std::io::Error),
     #[error(transparent)]
     Words(#[from] crate::words::WordsError),
+    #[error("no display can be opened; on a machine without one, use `oneslotd serve`")]
+    NoDisplay,
     #[error("cannot start the desktop's toolkit")]
     Toolkit(#[source] tauri::Error),
 }
@@ -116,7 +118,11 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
     };
     let serving = Arc::clone(&app.serving);
     outlive::toolkit(&serving);
-    let code = toolkit(args, app, only).map_err(NotStarted::Toolkit);
+    let code = if crate::platform::has_display() {
+        toolkit(args, app, only).map_err(NotStarted::Toolkit)
+    } else {
+        Err(NotStarted::NoDisplay)
+    };
     serving.stop();
     code
 }

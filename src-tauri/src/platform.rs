@@ -55,6 +55,19 @@ pub fn with_variables() -> std::io::Result<()> {
     Ok(())
 }
 
+/// Whether there is a display to draw on: asked here, since the toolkit that is built on this one
+/// panics where there is none.
+#[cfg(target_os = "linux")]
+pub fn has_display() -> bool {
+    gtk::init().is_ok()
+}
+
+/// Elsewhere there is one wherever somebody has signed in.
+#[cfg(not(target_os = "linux"))]
+pub fn has_display() -> bool {
+    true
+}
+
 /// Where this program's file is, or was before another one took its place.
 ///
 /// # Errors

@@ -147,3 +147,24 @@ fn a_program_that_was_removed_starts_anew_as_it_was() {
     assert_eq!(stage.tray.chat("hello").status(), 200, "it serves");
     assert!(stage.tray.is_alive(), "it is the same process");
 }
+
+#[test]
+fn without_a_display_it_says_so_and_leaves_nothing() {
+    let desktop = Desktop::new();
+    for display in ["", ":4711"] {
+        let mut tray = Setup::bare(&desktop)
+            .args(&["--hidden", "--demo"])
+            .env("DISPLAY", display)
+            .start_as_is();
+        assert_eq!(tray.until_exit().code(), Some(1), "it does not start");
+        let said = tray.said();
+        assert!(said.contains("no display can be opened"), "{said}");
+        assert!(said.contains("oneslotd serve"), "{said}");
+        assert!(!said.contains("please report"), "{said}");
+        for name in ["gateway.lock", "control.token"] {
+            let file = tray.state_path().join(name);
+            let left = std::fs::read_to_string(&file).unwrap_or_default();
+            assert_eq!(left, "", "nothing of the run stays in {name}");
+        }
+    }
+}
