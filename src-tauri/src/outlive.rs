@@ -1,10 +1,15 @@
 //! What falls on the desktop takes no request along: they end in order, and the program starts anew
 //! or ends. Elsewhere than on Linux no part of the toolkit ends the process, and nothing is done.
 
+#[cfg(target_os = "linux")]
+pub use display::outlive as display;
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{Presses, toolkit};
+pub use elsewhere::{Presses, display, toolkit};
 #[cfg(target_os = "linux")]
 pub use linux::{Presses, toolkit};
+
+#[cfg(target_os = "linux")]
+mod display;
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -135,6 +140,9 @@ mod elsewhere {
 
     /// Nothing to keep from ending.
     pub fn toolkit(_serving: &Arc<Serving>) {}
+
+    /// A display that goes takes no program along.
+    pub fn display(_serving: &Arc<Serving>) {}
 
     /// The toolkit hears rows that are pressed.
     #[derive(Debug)]

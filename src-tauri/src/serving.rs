@@ -242,14 +242,11 @@ impl Serving {
     }
 
     /// Stops an own gateway in order and ends the thread. What runs gets `timeouts.shutdown_s`.
+    /// Whoever calls it while another one does waits for the same end.
     pub fn stop(&self) {
         self.shared.ends.send_replace(true);
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(thread) = thread {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
             // A gateway that panicked has nothing left to stop.
             let _ = thread.join();
         }

@@ -168,3 +168,21 @@ fn without_a_display_it_says_so_and_leaves_nothing() {
         }
     }
 }
+
+#[test]
+fn a_display_that_goes_ends_it_in_order() {
+    for panel in ["closed", "open"] {
+        let mut stage = Stage::new();
+        let mut running = stage.endless();
+        if panel == "open" {
+            stage.icon.press("Open OneSlot…");
+            stage.tray.until_panel();
+        }
+        stage.desktop.lose_screen();
+        let answer = running.finish_within(Duration::from_secs(10));
+        let text = answer.text();
+        assert!(text.contains("OneSlot was shut down"), "{panel}: {text}");
+        assert_eq!(stage.tray.until_exit().code(), Some(1), "it could not stay");
+        stage.leaves_nothing();
+    }
+}
