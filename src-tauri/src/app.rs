@@ -118,6 +118,7 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
     };
     let serving = Arc::clone(&app.serving);
     outlive::toolkit(&serving);
+    outlive::hang(&serving);
     let code = if crate::platform::has_display() {
         outlive::display(&serving);
         toolkit(args, app, only).map_err(NotStarted::Toolkit)

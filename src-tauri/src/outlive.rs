@@ -4,9 +4,9 @@
 #[cfg(target_os = "linux")]
 pub use display::outlive as display;
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{Presses, display, toolkit};
+pub use elsewhere::{Presses, display, hang, toolkit};
 #[cfg(target_os = "linux")]
-pub use linux::{Presses, toolkit};
+pub use linux::{Presses, hang, toolkit};
 
 #[cfg(target_os = "linux")]
 mod display;
@@ -16,6 +16,7 @@ mod linux {
     use std::io;
     use std::path::PathBuf;
     use std::sync::{Arc, OnceLock};
+    use std::time::Duration;
 
     use tauri::AppHandle;
     use tray_icon::menu::MenuEvent;
@@ -26,6 +27,9 @@ mod linux {
     const QUIT: &str = "quit";
     /// What runs here, also where its file is gone.
     const RUNNING: &str = "/proc/self/exe";
+    /// From the wish for an end until the main thread is no longer waited for. It begins its part
+    /// within milliseconds; two that end the program at once do each other no harm.
+    const FOR_THE_MAIN_THREAD: Duration = Duration::from_secs(1);
 
     /// Keeps a fault of the toolkit from ending requests with it.
     ///
@@ -57,11 +61,32 @@ mod linux {
         });
     }
 
-    /// Ends the program from within the toolkit that fell.
+    /// Lets an end that is asked for come although the main thread hangs: a display that takes the
+    /// connection and never answers holds it up for ever.
+    pub fn hang(serving: &Arc<Serving>) {
+        let runtime = serving.runtime().clone();
+        let serving = Arc::clone(serving);
+        // Gone with the gateway's thread, where the main one ends in time.
+        runtime.spawn(async move {
+            serving.asked_to_end().await;
+            tokio::time::sleep(FOR_THE_MAIN_THREAD).await;
+            // The gateway's own thread cannot wait for its own end.
+            let ending = std::thread::Builder::new().name("oneslot-end".to_owned());
+            let ended = ending.spawn(move || {
+                serving.stop();
+                end();
+            });
+            if let Err(error) = ended {
+                tracing::warn!(%error, "only the main thread can end the program");
+            }
+        });
+    }
+
+    /// Ends the program although the main thread does not come back from the toolkit.
     #[expect(
         clippy::exit,
         clippy::disallowed_methods,
-        reason = "to return would be to abort; what must end in order has ended"
+        reason = "there is no way back through the toolkit; what must end in order has ended"
     )]
     fn end() {
         std::process::exit(0);
@@ -140,6 +165,9 @@ mod elsewhere {
 
     /// Nothing to keep from ending.
     pub fn toolkit(_serving: &Arc<Serving>) {}
+
+    /// The main thread waits for nobody there.
+    pub fn hang(_serving: &Arc<Serving>) {}
 
     /// A display that goes takes no program along.
     pub fn display(_serving: &Arc<Serving>) {}

@@ -186,3 +186,22 @@ fn a_display_that_goes_ends_it_in_order() {
         stage.leaves_nothing();
     }
 }
+
+#[test]
+fn a_display_that_never_answers_does_not_keep_it_from_ending() {
+    // Where X servers listen that are reached over a network.
+    const FIRST: u16 = 6000;
+    let desktop = Desktop::new();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let number = silent.local_addr().unwrap().port() - FIRST;
+    let mut tray = Setup::bare(&desktop)
+        .args(&["--hidden", "--demo"])
+        .env("DISPLAY", &format!("127.0.0.1:{number}"))
+        .start();
+    let asked = silent.accept().unwrap();
+    tray.terminate();
+    assert!(tray.until_exit().success(), "it ends in order");
+    let lock = tray.state_path().join("gateway.lock");
+    assert!(!lock.exists(), "nothing of the run stays");
+    drop(asked);
+}
