@@ -43,7 +43,7 @@ pub fn carry_out(app: &AppHandle, wish: Wish) {
             own.redraw();
         }
         Wish::Logs => told(app, "menu.logs", open_logs(&serving)),
-        Wish::Quit => app.exit(0),
+        Wish::Quit => serving.ask_to_end(),
     }
 }
 

@@ -18,11 +18,11 @@ use crate::face::{self, Face, Login, Seen, Whose};
 use crate::incidents::{Incident, Incidents};
 use crate::serving::{Plan, Serving, Shown};
 use crate::shell::Shell;
-use crate::single::{self, Only, Start};
+use crate::single::{self, Answer, Only, Start};
 use crate::tray::Tray;
 use crate::watches::Watches;
 use crate::words::Words;
-use crate::{commands, hosts, login, notify, panel};
+use crate::{commands, hosts, login, notify, outlive, panel};
 
 /// What everything in the program shares; the toolkit keeps it.
 #[derive(Debug)]
@@ -55,6 +55,8 @@ enum NotStarted {
     Thread(#[source] std::io::Error),
     #[error(transparent)]
     Words(#[from] crate::words::WordsError),
+    #[error("no display can be opened; on a machine without one, use `oneslotd serve`")]
+    NoDisplay,
     #[error("cannot start the desktop's toolkit")]
     Toolkit(#[source] tauri::Error),
 }
@@ -70,13 +72,15 @@ pub fn run(args: &Args) -> ExitCode {
                 text = format!("{text}: {error}");
                 cause = error.source();
             }
-            #[expect(clippy::print_stderr, reason = "there is no window to say it in")]
-            {
-                eprintln!("oneslot: {text}");
-            }
+            say(&text);
             ExitCode::FAILURE
         }
     }
+}
+
+#[expect(clippy::print_stderr, reason = "there is no window to say it in")]
+fn say(text: &str) {
+    eprintln!("oneslot: {text}");
 }
 
 fn start(args: &Args) -> Result<ExitCode, NotStarted> {
@@ -84,7 +88,13 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
     let state = StateDir::open(path)?;
     let only = match single::start(&state)? {
         Start::First(only) => only,
-        Start::Second => return Ok(ExitCode::SUCCESS),
+        Start::Second(Answer::Shown) => return Ok(ExitCode::SUCCESS),
+        Start::Second(Answer::Later) => {
+            say(
+                "OneSlot runs and starts anew as soon as nothing is in flight; no panel before that",
+            );
+            return Ok(ExitCode::SUCCESS);
+        }
     };
     let file = args.config.clone().or_else(Sources::usual_file);
     let file = file.ok_or(NotStarted::NoHome)?;
@@ -108,8 +118,14 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
         crashed: Mutex::new(None),
     };
     let serving = Arc::clone(&app.serving);
-    crate::platform::outlive_toolkit(&serving);
-    let code = toolkit(args, app, only).map_err(NotStarted::Toolkit);
+    outlive::toolkit(&serving);
+    outlive::hang(&serving);
+    let code = if crate::platform::has_display() {
+        outlive::display(&serving);
+        toolkit(args, app, only).map_err(NotStarted::Toolkit)
+    } else {
+        Err(NotStarted::NoDisplay)
+    };
     serving.stop();
     code
 }
@@ -120,6 +136,8 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
     reason = "the toolkit's macro holds a way out for broken bundles"
 )]
 fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
+    let serving = Arc::clone(&app.serving);
+    let presses = outlive::Presses::hear(&serving);
     let builder = tauri::Builder::default();
     let builder = crate::platform::plugins(builder);
     let running = builder
@@ -129,10 +147,18 @@ fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
         .on_tray_icon_event(crate::tray::clicked)
         .build(tauri::generate_context!())?;
     let handle = running.handle().clone();
+    presses.pass_to(&handle);
     crate::platform::settle(&handle);
     login::repair(&handle);
     let show = handle.clone();
-    if let Err(error) = only.hear(move || panel::open(&show)) {
+    let heard = only.hear(move || {
+        if serving.starts_anew() {
+            return Answer::Later;
+        }
+        panel::open(&show);
+        Answer::Shown
+    });
+    if let Err(error) = heard {
         tracing::warn!(%error, "a second start will not show the panel");
     }
     follow(&handle);

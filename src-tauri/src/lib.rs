@@ -7,6 +7,7 @@
 
 pub mod args;
 pub mod platform;
+pub mod outlive;
 pub mod single;
 
 // The gateway, seen from here.

@@ -67,9 +67,6 @@ mod entry {
 
     use oneslot::state::durable;
 
-    /// What the kernel puts behind the path of a program whose file was replaced.
-    const REPLACED: &str = " (deleted)";
-
     /// Where the entry is; `None` without a home.
     pub(super) fn place() -> Option<PathBuf> {
         let absolute = |name| {
@@ -127,15 +124,14 @@ mod entry {
     /// What is to be started. An AppImage runs from a place that ends with it, so there it is the
     /// image; a terminal of another image hands its own name down, which is not ours.
     fn program() -> io::Result<PathBuf> {
-        let own = std::env::current_exe()?;
+        let own = crate::platform::own_file()?;
         let set = |name| std::env::var_os(name).map(PathBuf::from);
         if let (Some(image), Some(inside)) = (set("APPIMAGE"), set("APPDIR"))
             && own.starts_with(inside)
         {
             return Ok(image);
         }
-        let whole = own.to_string_lossy();
-        Ok(whole.strip_suffix(REPLACED).map_or(own.clone(), Into::into))
+        Ok(own)
     }
 
     /// The entry's text for a program.

@@ -55,53 +55,35 @@ pub fn with_variables() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Keeps a fault of the toolkit from ending requests with it.
-///
-/// Where GLib's programs meet what they cannot bear (a web process that dies while it starts is
-/// such a thing) they say so and abort the whole process. What they say is heard here first: the
-/// main thread then waits, without drawing any more, until the gateway has nothing in flight, and
-/// the program starts anew, hidden. Requests on their way end as if nothing had been.
+/// Whether there is a display to draw on: asked here, since the toolkit that is built on this one
+/// panics where there is none.
 #[cfg(target_os = "linux")]
-pub fn outlive_toolkit(serving: &std::sync::Arc<crate::serving::Serving>) {
-    let serving = std::sync::Arc::clone(serving);
-    glib::log_set_default_handler(move |domain, level, message| {
-        let domain = domain.unwrap_or_default();
-        if level != glib::LogLevel::Error {
-            tracing::debug!(domain, message, "the toolkit says");
-            return;
-        }
-        tracing::error!(
-            domain,
-            message,
-            "the toolkit cannot go on; starting anew when idle"
-        );
-        serving.wait_until_idle();
-        serving.stop();
-        let failed = start_anew();
-        tracing::error!(error = %failed, "the program was not started anew");
-    });
+pub fn has_display() -> bool {
+    gtk::init().is_ok()
 }
 
-/// Elsewhere no part of the toolkit ends the process.
+/// Elsewhere there is one wherever somebody has signed in.
 #[cfg(not(target_os = "linux"))]
-pub fn outlive_toolkit(_serving: &std::sync::Arc<crate::serving::Serving>) {}
+pub fn has_display() -> bool {
+    true
+}
 
-/// Puts a new start of this program in its place, hidden; comes back only where that fails.
+/// Where this program's file is, or was before another one took its place.
+///
+/// # Errors
+/// The system does not tell.
 #[cfg(target_os = "linux")]
-fn start_anew() -> std::io::Error {
-    use std::os::unix::process::CommandExt as _;
+pub fn own_file() -> std::io::Result<std::path::PathBuf> {
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(error) => return error,
-    };
-    let shown = ["--show-panel", "--hidden"];
-    let args = std::env::args_os().skip(1);
-    let args = args.filter(|arg| !shown.iter().any(|shown| arg == shown));
-    std::process::Command::new(program)
-        .args(args)
-        .arg("--hidden")
-        .exec()
+    /// What the kernel puts behind the path of a program whose file was replaced.
+    const REPLACED: &[u8] = b" (deleted)";
+
+    let own = std::env::current_exe()?;
+    let path = own.as_os_str().as_bytes().strip_suffix(REPLACED);
+    Ok(path.map_or(own.clone(), |path| {
+        std::ffi::OsString::from_vec(path.to_vec()).into()
+    }))
 }
 
 /// Adds what a system needs.

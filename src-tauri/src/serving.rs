@@ -11,6 +11,7 @@ mod wishes;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -28,6 +29,11 @@ use remote::Remote;
 
 pub use wishes::{Fault, Reason};
 
+/// How long requests that came after the toolkit fell may hold up the start anew. Those that were
+/// there hold it up for as long as they take; without a limit for the others it might never come.
+const FOR_LATE_ONES: Duration = Duration::from_secs(60);
+/// Between two looks at what is in flight, while the main thread waits for it.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// How long the first attempt to serve may hold up the toolkit: the port is bound before it.
 const BEFORE_TOOLKIT: Duration = Duration::from_secs(2);
 
@@ -74,9 +80,11 @@ struct Shared {
     /// Somebody changed something that may let it serve.
     again: Notify,
     ends: watch::Sender<bool>,
-    /// A signal asked the program to end.
+    /// Somebody asked the program to end.
     asked: watch::Sender<bool>,
     unlogged: Unlogged,
+    /// The toolkit fell, and the program starts anew.
+    anew: AtomicBool,
 }
 
 /// Who answers wishes now.
@@ -117,6 +125,7 @@ impl Serving {
             ends: watch::Sender::new(false),
             asked: watch::Sender::new(false),
             unlogged: Unlogged::default(),
+            anew: AtomicBool::new(false),
         });
         let kept = Arc::clone(&shared);
         let thread = thread::Builder::new()
@@ -144,7 +153,17 @@ impl Serving {
         &self.runtime
     }
 
-    /// Resolves when a signal asks the program to end.
+    /// Asks the program to end, as a signal does.
+    pub fn ask_to_end(&self) {
+        self.shared.asked.send_replace(true);
+    }
+
+    /// Whether somebody asked the program to end.
+    pub fn is_asked_to_end(&self) -> bool {
+        *self.shared.asked.borrow()
+    }
+
+    /// Resolves when somebody asks the program to end.
     pub async fn asked_to_end(&self) {
         let mut asked = self.shared.asked.subscribe();
         // The sender lives in what we hold.
@@ -197,29 +216,40 @@ impl Serving {
         self.shared.shown.send_modify(|_| {});
     }
 
-    /// Waits, without a runtime, until an own gateway has nothing in flight.
-    pub fn wait_until_idle(&self) {
-        let busy = || match self.shared.behind() {
+    /// Waits, without a runtime, until an own gateway has nothing in flight or somebody asks the
+    /// program to end. Requests that come meanwhile hold it up for a minute at most.
+    pub fn wait_to_start_anew(&self) {
+        self.shared.anew.store(true, Ordering::Relaxed);
+        let early = self.in_flight();
+        let mut waited = Duration::ZERO;
+        while !self.is_asked_to_end() && holds_up(&early, &self.in_flight(), waited) {
+            thread::sleep(BETWEEN_LOOKS);
+            waited += BETWEEN_LOOKS;
+        }
+    }
+
+    /// Whether the toolkit fell and the program is about to start anew: nothing can be shown.
+    pub fn starts_anew(&self) -> bool {
+        self.shared.anew.load(Ordering::Relaxed)
+    }
+
+    /// The requests that an own gateway has, by their ids.
+    fn in_flight(&self) -> Vec<String> {
+        match self.shared.behind() {
             Behind::Own(gateway) => {
-                let queue = gateway.0.snapshot().queue;
-                queue.running + queue.waiting > 0
+                let items = gateway.0.snapshot().queue.items;
+                items.into_iter().map(|item| item.id).collect()
             }
-            Behind::Nobody | Behind::Daemon(_) => false,
-        };
-        while busy() {
-            thread::sleep(Duration::from_millis(50));
+            Behind::Nobody | Behind::Daemon(_) => Vec::new(),
         }
     }
 
     /// Stops an own gateway in order and ends the thread. What runs gets `timeouts.shutdown_s`.
+    /// Whoever calls it while another one does waits for the same end.
     pub fn stop(&self) {
         self.shared.ends.send_replace(true);
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(thread) = thread {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
             // A gateway that panicked has nothing left to stop.
             let _ = thread.join();
         }
@@ -302,6 +332,12 @@ impl Shared {
     }
 }
 
+/// Whether these requests, of which some were there early, are waited for any longer.
+fn holds_up(early: &[String], now: &[String], waited: Duration) -> bool {
+    now.iter()
+        .any(|id| waited < FOR_LATE_ONES || early.contains(id))
+}
+
 impl Drop for Viewer {
     fn drop(&mut self) {
         self.shared.viewers.send_modify(|viewers| *viewers -= 1);
@@ -311,5 +347,25 @@ impl Drop for Viewer {
 impl std::fmt::Debug for GatewayBox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Gateway(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_keep_coming_do_not_hold_up_a_start_anew_for_ever() {
+        let ids = |ids: &[&str]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let early = ids(&["early"]);
+        let soon = Duration::from_secs(59);
+        let late = Duration::from_secs(60);
+        assert!(holds_up(&early, &ids(&["late"]), soon), "it may yet end");
+        assert!(!holds_up(&early, &ids(&["late"]), late), "that is enough");
+        assert!(
+            holds_up(&early, &ids(&["late", "early"]), late),
+            "an answer that ran when the toolkit fell is whole, however long it is"
+        );
+        assert!(!holds_up(&early, &[], Duration::ZERO), "nothing is left");
     }
 }

@@ -23,7 +23,16 @@ pub enum Start {
     /// This is the one.
     First(Only),
     /// Another one runs, and was asked to show its panel.
-    Second,
+    Second(Answer),
+}
+
+/// What the one that runs makes of the wish to see its panel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It shows it.
+    Shown,
+    /// It starts anew first, and forgets the wish.
+    Later,
 }
 
 /// Why it cannot be known whether this is the one.
@@ -65,8 +74,8 @@ pub fn start(state: &StateDir) -> Result<Start, SingleError> {
             dir: state.path().to_owned(),
         })),
         Err(TryLockError::WouldBlock) => {
-            door::ask(state.path()).map_err(SingleError::Ask)?;
-            Ok(Start::Second)
+            let answer = door::ask(state.path()).map_err(SingleError::Ask)?;
+            Ok(Start::Second(answer))
         }
         Err(TryLockError::Error(source)) => Err(failed(source)),
     }
@@ -77,7 +86,7 @@ impl Only {
     ///
     /// # Errors
     /// The socket or its thread could not be made; later starts then only end.
-    pub fn hear(&self, show: impl Fn() + Send + 'static) -> io::Result<()> {
+    pub fn hear(&self, show: impl Fn() -> Answer + Send + 'static) -> io::Result<()> {
         door::hear(&self.dir, show)
     }
 }
@@ -85,7 +94,8 @@ impl Only {
 #[cfg(unix)]
 mod door {
     use std::fs;
-    use std::io::{self, Read as _};
+    use std::io::{self, Read as _, Write as _};
+    use std::net::Shutdown;
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::path::{Path, PathBuf};
     use std::thread;
@@ -93,16 +103,22 @@ mod door {
 
     use oneslot::state::durable;
 
+    use super::Answer;
+
+    /// What is said where the panel is not shown; one that shows it says nothing.
+    const LATER: &[u8; 5] = b"later";
+    /// A first one that says nothing for so long, as earlier versions do, shows it.
+    const UNTIL_SAID: Duration = Duration::from_secs(1);
     /// The first one may still be on its way to its socket.
     const TRIES: u32 = 50;
     const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
-    pub(super) fn ask(dir: &Path) -> io::Result<()> {
+    pub(super) fn ask(dir: &Path) -> io::Result<Answer> {
         let path = socket(dir);
         let mut tries = 0;
         loop {
             match UnixStream::connect(&path) {
-                Ok(_) => return Ok(()),
+                Ok(first) => return Ok(answer(first)),
                 Err(error) if tries == TRIES => return Err(error),
                 Err(_) => thread::sleep(BETWEEN_TRIES),
             }
@@ -110,7 +126,16 @@ mod door {
         }
     }
 
-    pub(super) fn hear(dir: &Path, show: impl Fn() + Send + 'static) -> io::Result<()> {
+    fn answer(mut first: UnixStream) -> Answer {
+        let mut said = [0; LATER.len()];
+        let _ = first.set_read_timeout(Some(UNTIL_SAID));
+        match first.read_exact(&mut said) {
+            Ok(()) if said == *LATER => Answer::Later,
+            Ok(()) | Err(_) => Answer::Shown,
+        }
+    }
+
+    pub(super) fn hear(dir: &Path, show: impl Fn() -> Answer + Send + 'static) -> io::Result<()> {
         let path = socket(dir);
         // Only the one that holds the lock comes here, so what lies there was left by a crash.
         match fs::remove_file(&path) {
@@ -124,7 +149,11 @@ mod door {
             .name("oneslot-second".to_owned())
             .spawn(move || {
                 for mut caller in listener.incoming().flatten() {
-                    show();
+                    if show() == Answer::Later {
+                        // A caller that left does not need to know.
+                        let _ = caller.write_all(LATER);
+                    }
+                    let _ = caller.shutdown(Shutdown::Write);
                     // The caller's end is waited for, so that a burst of starts is one wish each.
                     let _ = caller.set_read_timeout(Some(BETWEEN_TRIES));
                     let _ = caller.read(&mut [0]);
@@ -144,11 +173,13 @@ mod door {
     use std::io;
     use std::path::Path;
 
-    pub(super) fn ask(_dir: &Path) -> io::Result<()> {
-        Ok(())
+    use super::Answer;
+
+    pub(super) fn ask(_dir: &Path) -> io::Result<Answer> {
+        Ok(Answer::Shown)
     }
 
-    pub(super) fn hear(_dir: &Path, _show: impl Fn() + Send + 'static) -> io::Result<()> {
+    pub(super) fn hear(_dir: &Path, _show: impl Fn() -> Answer + Send + 'static) -> io::Result<()> {
         Ok(())
     }
 }
@@ -171,9 +202,13 @@ mod tests {
             unreachable!("nobody else runs with this directory")
         };
         let (told, heard) = mpsc::channel();
-        only.hear(move || told.send(()).unwrap()).unwrap();
+        only.hear(move || {
+            told.send(()).unwrap();
+            Answer::Shown
+        })
+        .unwrap();
         assert!(
-            matches!(start(&state).unwrap(), Start::Second),
+            matches!(start(&state).unwrap(), Start::Second(Answer::Shown)),
             "one runs already"
         );
         let wish = heard.recv_timeout(Duration::from_secs(5));

@@ -17,6 +17,7 @@
 
 mod support;
 
+mod falls;
 mod growth;
 mod hosts;
 mod hygiene;

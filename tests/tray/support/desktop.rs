@@ -62,6 +62,12 @@ impl Desktop {
         }
     }
 
+    /// Takes the screen away, as a session that ends does.
+    pub(crate) fn lose_screen(&mut self) {
+        let _ = self.screen.kill();
+        let _ = self.screen.wait();
+    }
+
     /// The screen's name.
     pub(crate) fn display(&self) -> &str {
         &self.display

@@ -1,0 +1,70 @@
+//! A display that goes: its connection breaks when the X server ends, and GDK then ends the process
+//! on the spot. The gateway is stopped in order first. Not here: Wayland, whose end nobody is told
+//! of before GDK acts on it.
+
+use std::ffi::c_int;
+use std::sync::{Arc, OnceLock};
+
+use gtk::gdk;
+use gtk::prelude::DisplayExtManual as _;
+use x11_dl::xlib::{Display, Xlib};
+
+use crate::serving::Serving;
+
+/// What Xlib calls when a connection broke.
+type Handler = unsafe extern "C" fn(*mut Display) -> c_int;
+
+/// What there is to do then. Xlib hands its handler nothing of the program's.
+static AT_ITS_END: OnceLock<AtItsEnd> = OnceLock::new();
+
+struct AtItsEnd {
+    serving: Arc<Serving>,
+    /// GDK's own, which ends the process.
+    before: OnceLock<Handler>,
+}
+
+/// Stops the gateway in order when the display goes; call it once the toolkit is connected.
+#[expect(unsafe_code, reason = "only Xlib knows when a connection broke")]
+pub fn outlive(serving: &Arc<Serving>) {
+    if !gdk::Display::default().is_some_and(|display| display.backend().is_x11()) {
+        return;
+    }
+    let xlib = match Xlib::open() {
+        Ok(xlib) => xlib,
+        Err(error) => {
+            tracing::warn!(%error, "a display that goes will cut what runs");
+            return;
+        }
+    };
+    let end = AT_ITS_END.get_or_init(|| AtItsEnd {
+        serving: Arc::clone(serving),
+        before: OnceLock::new(),
+    });
+    // SAFETY: `gone` has the type that Xlib asks for, does not unwind and lives as long as the
+    // program. GDK, which is connected, keeps the library that the call goes to loaded.
+    let before = unsafe { (xlib.XSetIOErrorHandler)(Some(gone)) };
+    if let Some(before) = before {
+        // It is put there once.
+        let _ = end.before.set(before);
+    }
+}
+
+/// Comes on whichever thread used the display, on several at once where they did; the process is
+/// ended by the first that comes back from the gateway's end.
+#[expect(
+    unsafe_code,
+    reason = "GDK's own handler says why and ends the process"
+)]
+extern "C" fn gone(display: *mut Display) -> c_int {
+    let Some(end) = AT_ITS_END.get() else {
+        return 0;
+    };
+    tracing::error!("the display is gone; stopping");
+    end.serving.stop();
+    match end.before.get() {
+        // SAFETY: it is what Xlib would have called with this very display.
+        Some(before) => unsafe { before(display) },
+        // Xlib ends the process then.
+        None => 0,
+    }
+}
