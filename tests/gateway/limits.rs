@@ -354,12 +354,14 @@ fn bodies_that_drip_keep_nobody_out_and_one_that_comes_steadily_is_not_cut() {
     let held = hold(&gateway, &upstream);
     let whole = sized(MIB / 2);
     let upload = gateway.request("POST", "/v1/chat/completions", whole.as_bytes());
-    let address = gateway.address();
+    // It begins before the flood: a connection that has asked nothing yet would give way to it.
+    let mut pieces = upload.chunks(16 * 1024).map(<[u8]>::to_vec);
+    let mut client = gateway.open(&pieces.next().unwrap());
+    let rest: Vec<Vec<u8>> = pieces.collect();
     let steady = std::thread::spawn(move || {
-        let mut client = Client::connect(address);
-        for piece in upload.chunks(16 * 1024) {
-            client.send(piece);
+        for piece in rest {
             std::thread::sleep(Duration::from_millis(150));
+            client.send(&piece);
         }
         client.finish()
     });

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::chat;
+use crate::support::eventually;
 use crate::support::flavour::Flavour;
 use crate::support::gateway::Setup;
 use crate::support::held::{hold, queue};
@@ -148,7 +149,10 @@ fn a_pause_is_kept_where_the_state_directory_was_removed() {
     let mut gateway = Setup::before(&upstream).start();
     let token = gateway.token();
     let state = gateway.state_path();
-    std::fs::remove_dir_all(&state).unwrap();
+    // It may be writing there at this very moment.
+    eventually("the directory is gone", || {
+        std::fs::remove_dir_all(&state).ok()
+    });
     let fields = [("x-oneslot-token", token.as_str())];
     let asked = gateway.request_with("POST", "/oneslot/pause", &fields, b"");
     let status = gateway.exchange(&asked).json();
