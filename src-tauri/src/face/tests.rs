@@ -296,3 +296,21 @@ fn a_long_name_is_cut_in_its_middle() {
     assert!(face.tooltip.ends_with("aaazz"), "{}", face.tooltip);
     assert!(face.tooltip.contains('…'), "{}", face.tooltip);
 }
+
+#[test]
+fn a_name_that_a_server_chose_breaks_no_line_turns_no_text_and_carries_no_marks() {
+    for name in [
+        "<b>bo</b>",
+        "a\nb\tc",
+        "ab\u{202e}txt.exe",
+        "\u{1b}[31mred\u{7}",
+    ] {
+        let mut snapshot = with_running(served(Icon::Loading), Phase::Loading, 0);
+        snapshot.queue.items.first_mut().unwrap().model = Some(name.to_owned());
+        let face = english(&snapshot);
+        let is_bad = |c: char| c.is_control() || "<>\u{202e}".contains(c);
+        assert!(face.tooltip.starts_with("Loading "), "{:?}", face.tooltip);
+        assert!(!face.tooltip.contains(is_bad), "{:?}", face.tooltip);
+        assert_eq!(face.rows.first().unwrap().text, face.tooltip);
+    }
+}
