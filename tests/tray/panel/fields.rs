@@ -6,7 +6,7 @@ use super::super::support::driver::{Panel, key};
 use super::super::support::eventually;
 use super::super::support::flavour::Flavour;
 use super::super::support::host::Host;
-use super::super::support::program::{Program, Setup, get, pid_on, until_ended};
+use super::super::support::program::{Program, Setup, get};
 use super::super::support::upstream::Upstream;
 use super::{Stage, stage};
 
@@ -98,9 +98,7 @@ fn a_setting_typed_into_its_field_acts_at_once_and_outlives_a_restart() {
         desktop,
         ..
     } = stage;
-    let pid = pid_on(&desktop);
     panel.close();
-    until_ended(pid);
     let panel = Panel::open(&desktop, Setup::as_left(&desktop));
     let address = Program::address_on(&desktop);
     let status = get(address, "/oneslot/status").json();

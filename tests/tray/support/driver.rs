@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, request};
 use super::desktop::Desktop;
-use super::program::{BINARY, Setup};
+use super::program::{BINARY, Setup, children};
 use super::{LIMIT, eventually};
 
 /// The member of a reference to an element.
@@ -257,7 +257,8 @@ impl Panel {
         base64(drawn.as_str()?)
     }
 
-    /// Ends the session; the driver then ends the program.
+    /// Ends the session and waits for the end of the program, which the driver kills only after it
+    /// has answered: one that is itself killed at once may leave it running.
     pub(crate) fn close(mut self) {
         self.send(
             "DELETE",
@@ -265,6 +266,9 @@ impl Panel {
             &Value::Null,
         );
         self.session.clear();
+        eventually("the driver ends the program", || {
+            children(self.driver.id()).is_empty().then_some(())
+        });
     }
 
     fn element(&self, xpath: &str) -> String {

@@ -370,25 +370,6 @@ fn address(state: &Path) -> Option<SocketAddr> {
     url.strip_prefix("http://")?.parse().ok()
 }
 
-/// The program that serves on this desktop.
-pub(crate) fn pid_on(desktop: &Desktop) -> u64 {
-    let lock = std::fs::read_to_string(desktop.home().join("state/gateway.lock"));
-    let lock: Value = serde_json::from_str(&lock.expect("it serves")).expect("the lock is JSON");
-    lock["pid"].as_u64().expect("it names the process")
-}
-
-/// Waits until this process has ended: a program that is started before that is a second start,
-/// and shows the panel of the first.
-pub(crate) fn until_ended(pid: u64) {
-    eventually("the program ends", || {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let state = stat
-            .rsplit_once(") ")
-            .map(|(_, rest)| rest.starts_with('Z'));
-        state.unwrap_or(true).then_some(())
-    });
-}
-
 /// KiB of memory that are this process's alone.
 pub(crate) fn private_kib(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
@@ -409,7 +390,7 @@ pub(crate) fn web_processes(pid: u32) -> Vec<u32> {
 }
 
 /// The living processes that this one started.
-fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").expect("the system tells of processes");
     let is_its = |other: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{other}/stat")).unwrap_or_default();
