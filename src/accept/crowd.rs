@@ -139,7 +139,9 @@ impl Seats {
     }
 
     /// Asks the one whose body comes slowest, once it had time to show its speed. Until then it
-    /// shields the faster ones: else whoever comes anew would push them out.
+    /// shields the faster ones: else whoever comes anew would push them out. So does whoever has
+    /// not been heard yet, and a slower body of which something is being taken in just now: there
+    /// may be a moment when of all bodies the fastest alone awaits its client.
     fn ask_the_slowest(&mut self, now: Instant, size: usize) {
         // One at a time: on a busy machine who was asked takes a while to go, and who comes next
         // slowest may be fast.
@@ -149,16 +151,32 @@ impl Seats {
         {
             return;
         }
+        let is_unheard = |sitter: &Sitter| !sitter.asked && sitter.turn.idle_since().is_some();
+        if self.taken.values().any(is_unheard) {
+            return;
+        }
         let bodies = self.taken.iter().filter_map(|(number, sitter)| {
             let sending = sitter.turn.sending()?;
+            let taken_in = sending.taken_in_since;
+            // What is taken in for longer waits for room, which is not its client's doing.
+            if taken_in.is_some_and(|since| now.saturating_duration_since(since) >= BODY_GRACE) {
+                return None;
+            }
             let took = now.saturating_duration_since(sending.since);
             let counted = took.max(BODY_GRACE).as_millis();
             let by_the_hour = u128::from(sending.bytes) * 3_600_000 / counted;
-            Some((by_the_hour, sending.since, took, *number, &sitter.turn))
+            let can_be_asked = taken_in.is_none() && took >= BODY_GRACE;
+            Some((
+                by_the_hour,
+                sending.since,
+                can_be_asked,
+                *number,
+                &sitter.turn,
+            ))
         });
         let slowest = bodies.min_by_key(|(pace, since, ..)| (*pace, *since));
-        if let Some((_, _, took, number, turn)) = slowest
-            && took >= BODY_GRACE
+        if let Some((_, _, can_be_asked, number, turn)) = slowest
+            && can_be_asked
         {
             self.asked = Some((number, now));
             turn.want_back(Refusal::TooLarge {
@@ -246,6 +264,68 @@ mod tests {
         });
         assert!(seat.is_some(), "the slow one's place");
         assert!(!is_asked(&turns[2]), "nobody waits for its client");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_fast_body_gives_way_for_one_that_nobody_has_judged_yet() {
+        let crowd = Crowd::of(2);
+        let (fast, other) = (Turn::new(), Turn::new());
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut is_asked = |turn: &Turn| turn.poll_wanted_back(&mut cx).is_ready();
+        let _fast_seat = crowd.seat(&fast).await.unwrap();
+        fast.begin();
+        fast.received(5000);
+        assert!(!is_asked(&fast), "nobody waits");
+        tokio::time::advance(BODY_GRACE).await;
+
+        let other_seat = crowd.seat(&other).await.unwrap();
+        let newcomer = Turn::new();
+        let unheard = timeout(GRACE / 2, crowd.seat(&newcomer)).await;
+        assert!(
+            unheard.is_err() && !is_asked(&fast),
+            "it may send a slow one"
+        );
+        other.begin();
+        for _ in 0..20 {
+            other.received(1);
+            let taken_in = timeout(BODY_GRACE / 2, crowd.seat(&newcomer)).await;
+            assert!(
+                taken_in.is_err() && !is_asked(&fast),
+                "its byte is taken in"
+            );
+        }
+        assert!(!is_asked(&other), "its rest is awaited");
+        let (seat, ()) = tokio::join!(crowd.seat(&newcomer), async {
+            while !is_asked(&other) {
+                assert!(!is_asked(&fast), "the slow one goes");
+                tokio::time::sleep(LOOK).await;
+            }
+            drop(other_seat);
+        });
+        assert!(seat.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_waits_for_room_here_shields_nobody_for_long() {
+        let crowd = Crowd::of(2);
+        let (steady, blocked) = (Turn::new(), Turn::new());
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut seats = Vec::new();
+        for (turn, bytes) in [(&steady, 5000), (&blocked, 10)] {
+            seats.push(crowd.seat(turn).await.unwrap());
+            turn.begin();
+            turn.received(bytes);
+        }
+        let mut is_asked = |turn: &Turn| turn.poll_wanted_back(&mut cx).is_ready();
+        assert!(!is_asked(&steady), "nobody waits");
+        let newcomer = Turn::new();
+        let (seat, ()) = tokio::join!(crowd.seat(&newcomer), async {
+            while !is_asked(&steady) {
+                tokio::time::sleep(LOOK).await;
+            }
+            seats.remove(0);
+        });
+        assert!(seat.is_some(), "the blocked one cannot be faster");
     }
 
     #[tokio::test(start_paused = true)]

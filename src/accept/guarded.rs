@@ -135,7 +135,10 @@ impl<S> Guarded<S> {
 
     fn follow(&mut self, body: BodyEnd) {
         self.stage = match body.rest() {
-            Rest::Expected => Stage::Body(body),
+            Rest::Expected => {
+                self.turn.received(0);
+                Stage::Body(body)
+            }
             Rest::Ended => Stage::Answering,
         };
     }

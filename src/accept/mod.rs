@@ -192,3 +192,46 @@ where
 async fn closed(closing: &mut watch::Receiver<bool>) {
     let _ = closing.wait_for(|closing| *closing).await.is_ok();
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::io::Write as _;
+
+    use tokio::sync::mpsc;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_has_asked_is_not_silent_although_nobody_has_read_it_yet() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (heard, mut asked) = mpsc::unbounded_channel();
+        let (_open, closing) = watch::channel(false);
+        let door = Arc::new(Door {
+            handle: move |accepted: Accepted| {
+                let _ = heard.send(accepted.peer);
+                std::future::pending::<Response<Answered>>()
+            },
+            limits: Box::new(|| {
+                // The machine has better things to do for a while, as busy ones have.
+                std::thread::sleep(Duration::from_millis(300));
+                Limits::default()
+            }),
+            crowd: Crowd::of(1),
+            closing,
+        });
+        let clients = [(); 3].map(|()| {
+            let mut client = std::net::TcpStream::connect(address).unwrap();
+            client
+                .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                .unwrap();
+            client
+        });
+        let serving = tokio::spawn(serve(listener, door));
+        let first = timeout(Duration::from_secs(30), asked.recv()).await;
+        assert_eq!(first.unwrap(), clients[0].local_addr().ok());
+        serving.abort();
+    }
+}

@@ -39,8 +39,6 @@ struct Inner {
     idle_since: Option<Instant>,
     /// What has come of a body that is not whole.
     sending: Option<Sending>,
-    /// Whether its rest is awaited from the client, and not its room here.
-    awaited: bool,
     /// Why it should give way, once it was asked to.
     wanted_back: Option<Refusal>,
 }
@@ -50,6 +48,9 @@ struct Inner {
 pub(super) struct Sending {
     pub(super) since: Instant,
     pub(super) bytes: u64,
+    /// Since when what came is being taken in, or waits for room here; `None` while the rest is
+    /// awaited from the client.
+    pub(super) taken_in_since: Option<Instant>,
 }
 
 impl Turn {
@@ -96,12 +97,11 @@ impl Turn {
         inner.forget_body();
     }
 
-    /// How far the body has come that is awaited from the client; `None` when none is, or when it
-    /// was asked to give way.
+    /// How far the body has come that is not whole; `None` when there is none, or when it was asked
+    /// to give way.
     pub(super) fn sending(&self) -> Option<Sending> {
         let inner = self.lock();
-        let can_be_asked = inner.awaited && inner.wanted_back.is_none();
-        inner.sending.filter(|_| can_be_asked)
+        inner.sending.filter(|_| inner.wanted_back.is_none())
     }
 
     /// Asks a body that is awaited to give way, with this for its client.
@@ -118,8 +118,9 @@ impl Turn {
     /// So many bytes of the body came.
     pub(super) fn received(&self, bytes: usize) {
         let mut inner = self.lock();
-        inner.awaited = false;
-        inner.sending().bytes += bytes as u64;
+        let sending = inner.sending();
+        sending.bytes += bytes as u64;
+        sending.taken_in_since = Some(Instant::now());
     }
 
     /// The body is whole.
@@ -131,8 +132,7 @@ impl Turn {
     /// task is woken when it should.
     pub(super) fn poll_wanted_back(&self, cx: &mut Context<'_>) -> Poll<Refusal> {
         let mut inner = self.lock();
-        inner.awaited = true;
-        inner.sending();
+        inner.sending().taken_in_since = None;
         if let Some(refusal) = inner.wanted_back.take() {
             return Poll::Ready(refusal);
         }
@@ -174,12 +174,12 @@ impl Inner {
         self.sending.get_or_insert_with(|| Sending {
             since: Instant::now(),
             bytes: 0,
+            taken_in_since: None,
         })
     }
 
     fn forget_body(&mut self) {
         self.sending = None;
-        self.awaited = false;
         self.wanted_back = None;
     }
 
