@@ -52,6 +52,7 @@ fn shown(app: &AppHandle) -> tauri::Result<()> {
         .center()
         .build()?;
     crate::platform::heed_death(&window)?;
+    crate::platform::let_go(&window)?;
     make_room(&window, crate::platform::letters(&window))?;
     window.set_focus()
 }

@@ -135,6 +135,46 @@ pub fn heed_death(window: &WebviewWindow) -> tauri::Result<()> {
     }
 }
 
+/// Frees what the panel's page takes in this process when its window goes.
+///
+/// The library keeps a reference to the web view in a handler on the view's own manager of scripts
+/// (wry 0.57, `attach_ipc_handler`), so that neither would ever go: a tenth of a megabyte and an
+/// open file for each panel.
+///
+/// # Errors
+/// The window is gone already.
+#[cfg(target_os = "linux")]
+#[expect(
+    unsafe_code,
+    reason = "its handlers have no names to disconnect them by"
+)]
+pub fn let_go(window: &WebviewWindow) -> tauri::Result<()> {
+    use glib::gobject_ffi::g_signal_handlers_destroy;
+    use glib::prelude::{Cast as _, ObjectType as _};
+    use gtk::prelude::WidgetExt as _;
+    use webkit2gtk::WebViewExt as _;
+
+    window.with_webview(|webview| {
+        webview.inner().connect_destroy(|view| {
+            let Some(manager) = view.user_content_manager() else {
+                return;
+            };
+            // SAFETY: it is an object, and lives until this scope ends. Nothing calls its handlers
+            // once the page is gone.
+            unsafe { g_signal_handlers_destroy(manager.upcast_ref::<glib::Object>().as_ptr()) };
+        });
+    })
+}
+
+/// Elsewhere nothing stays.
+///
+/// # Errors
+/// Never.
+#[cfg(not(target_os = "linux"))]
+pub fn let_go(_window: &WebviewWindow) -> tauri::Result<()> {
+    Ok(())
+}
+
 /// How large the desktop's letters are, 1 being the usual size: on Linux the page is drawn larger
 /// by as much, in a window that is not. At most 2.
 #[cfg(target_os = "linux")]

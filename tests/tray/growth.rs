@@ -1,8 +1,9 @@
-//! Ten thousand changes of state: nothing grows, no file stays, and the icon is drawn anew only
-//! where it differs.
+//! What must not grow: ten thousand changes of state leave nothing and draw the icon anew only where
+//! it differs; a panel that was closed leaves nothing either.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,10 @@ use oneslot::state::{Lock, StateDir};
 
 use super::support::desktop::Desktop;
 use super::support::host::Host;
+use super::support::opening::{close, open};
 use super::support::program::{Program, Setup};
 use super::support::signals::Signals;
-use super::support::{LIMIT, within};
+use super::support::{LIMIT, eventually, windows, within};
 
 /// Names in the folder for passing files, in which icons of other make leave theirs. It is the
 /// desktop's own: what other programs of the machine do in theirs proves nothing.
@@ -138,6 +140,60 @@ fn ten_thousand_drawn_changes_leave_no_growth_and_no_files() {
     let grown = tray.private_kib().saturating_sub(kib);
     println!("10,000 drawn changes in {took:?}: {grown} KiB more");
     assert!(grown < 3 * 1024, "10,000 drawn changes took {grown} KiB");
+}
+
+#[test]
+fn panels_that_were_opened_and_closed_leave_nothing_behind() {
+    const TIMES: usize = 8;
+    let desktop = Desktop::new();
+    let host = Host::on(&desktop);
+    let tray = Setup::bare(&desktop)
+        .config("log.level = \"debug\"")
+        .args(&["--hidden", "--demo"])
+        .start();
+    let icon = host.icon();
+    icon.until_says(LIMIT, "Ready");
+    let once = || {
+        open(&tray, &icon);
+        eventually("its window is there", || {
+            (!windows::titled(&desktop, "OneSlot").is_empty()).then_some(())
+        });
+        close(&desktop, &tray);
+    };
+    // The first ones load what is loaded once.
+    for _ in 0..3 {
+        once();
+    }
+    let (before, kib) = (left(&desktop, &tray), tray.private_kib());
+    for _ in 0..TIMES {
+        once();
+    }
+    // What serves pages comes and goes with a few descriptors and files of its own.
+    within(
+        LIMIT,
+        "as much is open as before, and no page's memory",
+        || {
+            let is_as_before = left(&desktop, &tray).open < before.open + TIMES / 2;
+            (is_as_before && shared_with_pages(&tray) == 0).then_some(())
+        },
+    );
+    let (after, grown) = (
+        left(&desktop, &tray),
+        tray.private_kib().saturating_sub(kib),
+    );
+    println!("{TIMES} panels: {before:?} before, {after:?} after, {grown} KiB more");
+    assert!(after.threads <= before.threads + 2, "{before:?} {after:?}");
+    assert!(grown < 3 * 1024, "{TIMES} panels took {grown} KiB");
+}
+
+/// How many pieces of memory are shared with pages; one that stays tells of a page that does.
+fn shared_with_pages(tray: &Program) -> usize {
+    let open = std::fs::read_dir(format!("/proc/{}/fd", tray.pid())).unwrap();
+    let names = open
+        .flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let is_shared = |name: &PathBuf| name.to_string_lossy().contains("WebKitSharedMemory");
+    names.filter(is_shared).count()
 }
 
 /// One connection for many commands: ten thousand of them would only count connections.

@@ -6,6 +6,7 @@ pub(crate) mod driver;
 pub(crate) mod host;
 pub(crate) mod network;
 pub(crate) mod notices;
+pub(crate) mod opening;
 pub(crate) mod program;
 pub(crate) mod signals;
 pub(crate) mod windows;

@@ -1,17 +1,17 @@
 //! `oneslot`: its size, what it holds and does with the panel never opened and after five opens
 //! and closes, and how soon the panel is drawn.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::super::support::LIMIT;
 use super::super::support::desktop::Desktop;
-use super::super::support::host::{Host, Icon};
+use super::super::support::host::Host;
+use super::super::support::opening::{close, open};
 use super::super::support::program::{Program, Setup};
-use super::super::support::{LIMIT, eventually, windows};
 use super::numbers::{Memory, memory, work};
 use super::table::{Table, Weight};
 use super::{COUNTED, RESTS, program, settle_disk};
 
-const TITLE: &str = "OneSlot";
 const OPENS: usize = 5;
 
 #[test]
@@ -123,23 +123,4 @@ fn at_rest(table: &mut Table, tray: &Program, when: &str) {
     table.row(Weight::Judged, &switches, done.switches, 0.5, "a second");
     let processor = format!("12 oneslot, {when}, processor");
     table.row(Weight::Judged, &processor, done.percent, 0.01, "%");
-}
-
-/// From the press of a row to the moment in which the page asks for the state.
-fn open(tray: &Program, icon: &Icon) -> Duration {
-    let looks = |said: &str| said.matches("somebody looks").count();
-    let before = looks(&tray.said());
-    let began = Instant::now();
-    icon.press("Open OneSlot…");
-    eventually("the panel is drawn", || {
-        (looks(&tray.said()) > before).then_some(())
-    });
-    began.elapsed()
-}
-
-fn close(desktop: &Desktop, tray: &Program) {
-    windows::close(desktop, TITLE);
-    eventually("the panel is gone", || {
-        (tray.web_processes() == 0).then_some(())
-    });
 }
