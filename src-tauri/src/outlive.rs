@@ -18,6 +18,7 @@ mod linux {
     use std::sync::{Arc, OnceLock};
     use std::time::Duration;
 
+    use glib::{LogLevel, LogWriterOutput};
     use tauri::AppHandle;
     use tray_icon::menu::MenuEvent;
 
@@ -38,27 +39,47 @@ mod linux {
     /// the main thread then waits, without drawing any more, until the gateway has nothing in
     /// flight, and the program starts anew, hidden. Requests on their way end as if nothing had
     /// been. Who asks for an end meanwhile gets it at once.
+    ///
+    /// Some of its parts speak one way and some the other, so both are heard. A compositor of
+    /// Wayland that goes is a message too, and GDK ends the process behind it.
     pub fn toolkit(serving: &Arc<Serving>) {
-        let serving = Arc::clone(serving);
+        let here = Arc::clone(serving);
         glib::log_set_default_handler(move |domain, level, message| {
-            let domain = domain.unwrap_or_default();
-            if level != glib::LogLevel::Error {
-                tracing::debug!(domain, message, "the toolkit says");
-                return;
-            }
-            tracing::error!(
-                domain,
-                message,
-                "the toolkit cannot go on; starting anew when idle"
-            );
-            serving.wait_to_start_anew();
-            serving.stop();
-            if serving.is_asked_to_end() {
-                end();
-            }
-            let failed = start_anew();
-            tracing::error!(error = %failed, "the program was not started anew");
+            heard(&here, level, domain.unwrap_or_default(), message);
         });
+        let here = Arc::clone(serving);
+        glib::log_set_writer_func(move |level, fields| {
+            let field = |key| {
+                let of = fields.iter().find(|field| field.key() == key);
+                of.and_then(|field| field.value_str()).unwrap_or_default()
+            };
+            heard(&here, level, field("GLIB_DOMAIN"), field("MESSAGE"));
+            LogWriterOutput::Handled
+        });
+    }
+
+    fn heard(serving: &Serving, level: LogLevel, domain: &str, message: &str) {
+        if super::display::is_its_end(domain, message) {
+            tracing::error!(message, "the display is gone; stopping");
+            serving.stop();
+            return;
+        }
+        if level != LogLevel::Error {
+            tracing::debug!(domain, message, "the toolkit says");
+            return;
+        }
+        tracing::error!(
+            domain,
+            message,
+            "the toolkit cannot go on; starting anew when idle"
+        );
+        serving.wait_to_start_anew();
+        serving.stop();
+        if serving.is_asked_to_end() {
+            end();
+        }
+        let failed = start_anew();
+        tracing::error!(error = %failed, "the program was not started anew");
     }
 
     /// Lets an end that is asked for come although the main thread hangs: a display that takes the

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::support::chat;
 use super::support::client::Client;
-use super::support::desktop::Desktop;
+use super::support::desktop::{COMPOSITOR, Desktop};
 use super::support::host::{Host, Icon};
 use super::support::program::{BINARY, Program, Setup, web_processes};
 use super::support::script::Script;
@@ -29,9 +29,13 @@ impl Stage {
     }
 
     fn with(program: &Path, desktop: Desktop) -> Self {
+        Self::set_up(desktop, |setup| setup.program(program))
+    }
+
+    fn set_up(desktop: Desktop, more: impl FnOnce(Setup<'_>) -> Setup<'_>) -> Self {
         let host = Host::on(&desktop);
         let upstream = Upstream::plain();
-        let tray = Setup::before(&desktop, &upstream).program(program).start();
+        let tray = more(Setup::before(&desktop, &upstream)).start();
         let icon = host.icon();
         icon.until_says(LIMIT, "Ready");
         Self {
@@ -179,6 +183,31 @@ fn a_display_that_goes_ends_it_in_order() {
             stage.tray.until_panel();
         }
         stage.desktop.lose_screen();
+        let answer = running.finish_within(Duration::from_secs(10));
+        let text = answer.text();
+        assert!(text.contains("OneSlot was shut down"), "{panel}: {text}");
+        assert_eq!(stage.tray.until_exit().code(), Some(1), "it could not stay");
+        stage.leaves_nothing();
+    }
+}
+
+#[test]
+fn a_compositor_that_goes_ends_it_in_order() {
+    for panel in ["closed", "open"] {
+        let desktop = Desktop::new();
+        let mut compositor = desktop.compositor();
+        let mut stage = Stage::set_up(desktop, |setup| {
+            setup
+                .env("GDK_BACKEND", "wayland")
+                .env("WAYLAND_DISPLAY", COMPOSITOR)
+        });
+        let mut running = stage.endless();
+        if panel == "open" {
+            stage.icon.press("Open OneSlot…");
+            stage.tray.until_panel();
+        }
+        compositor.kill().unwrap();
+        compositor.wait().unwrap();
         let answer = running.finish_within(Duration::from_secs(10));
         let text = answer.text();
         assert!(text.contains("OneSlot was shut down"), "{panel}: {text}");

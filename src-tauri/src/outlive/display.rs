@@ -1,6 +1,6 @@
-//! A display that goes: its connection breaks when the X server ends, and GDK then ends the process
-//! on the spot. The gateway is stopped in order first. Not here: Wayland, whose end nobody is told
-//! of before GDK acts on it.
+//! A display that goes: its connection breaks when the X server or the compositor ends, and GDK then
+//! ends the process on the spot. The gateway is stopped in order first. Xlib says so to a handler;
+//! of Wayland there is only what GDK says last ([`super::toolkit`] hears it).
 
 use std::ffi::c_int;
 use std::sync::{Arc, OnceLock};
@@ -47,6 +47,19 @@ pub fn outlive(serving: &Arc<Serving>) {
         // It is put there once.
         let _ = end.before.set(before);
     }
+}
+
+/// Whether these are GDK's last words before it ends the process for a compositor that is gone
+/// (GDK 3.24, `gdkeventsource.c` of its Wayland part; they are never translated).
+pub(super) fn is_its_end(domain: &str, message: &str) -> bool {
+    let begins = [
+        "Error reading events from display",
+        "Error flushing display",
+        "Lost connection to Wayland compositor",
+    ];
+    let is_last = begins.iter().any(|begins| message.starts_with(begins))
+        || message.ends_with("dispatching to Wayland display.");
+    domain == "Gdk" && is_last
 }
 
 /// Comes on whichever thread used the display, on several at once where they did; the process is

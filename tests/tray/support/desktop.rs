@@ -6,6 +6,11 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
+use super::eventually;
+
+/// The name of the compositor's socket.
+pub(crate) const COMPOSITOR: &str = "wayland-of-a-test";
+
 /// A desktop; it ends with the value.
 pub(crate) struct Desktop {
     screen: Child,
@@ -66,6 +71,24 @@ impl Desktop {
     pub(crate) fn lose_screen(&mut self) {
         let _ = self.screen.kill();
         let _ = self.screen.wait();
+    }
+
+    /// A compositor of Wayland beside the screen, which nobody sees either.
+    pub(crate) fn compositor(&self) -> Child {
+        let mut compositor = self
+            .command("weston")
+            .args(["--backend=headless-backend.so", "--no-config"])
+            .arg(format!("--socket={COMPOSITOR}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("Weston is installed");
+        eventually("the compositor listens", || {
+            let ended = compositor.try_wait().expect("a child can be asked");
+            assert!(ended.is_none(), "it runs: {ended:?}");
+            self.home.join(COMPOSITOR).exists().then_some(())
+        });
+        compositor
     }
 
     /// The screen's name.

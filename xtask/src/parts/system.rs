@@ -37,7 +37,7 @@ pub(super) const LETTERS: [Tool; 1] = [Tool {
 }];
 
 /// For building the tray, and for its tests on a desktop of their own.
-pub(super) const DESKTOP: [Tool; 7] = [
+pub(super) const DESKTOP: [Tool; 8] = [
     Tool {
         name: "WebKitGTK 4.1 with its headers",
         proof: ("pkg-config", &["--exists", "webkit2gtk-4.1"]),
@@ -47,6 +47,11 @@ pub(super) const DESKTOP: [Tool; 7] = [
         name: "Xvfb",
         proof: ("sh", &["-c", "command -v Xvfb"]),
         packages: &["xvfb"],
+    },
+    Tool {
+        name: "Weston",
+        proof: ("sh", &["-c", "command -v weston"]),
+        packages: &["weston"],
     },
     DBUS,
     Tool {
