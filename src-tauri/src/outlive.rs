@@ -22,6 +22,7 @@ mod linux {
     use tauri::AppHandle;
     use tray_icon::menu::MenuEvent;
 
+    use super::display::End;
     use crate::serving::Serving;
 
     /// The name that [`crate::tray`] gives the row that ends the program.
@@ -40,8 +41,9 @@ mod linux {
     /// flight, and the program starts anew, hidden. Requests on their way end as if nothing had
     /// been. Who asks for an end meanwhile gets it at once.
     ///
-    /// Some of its parts speak one way and some the other, so both are heard. A compositor of
-    /// Wayland that goes is a message too, and GDK ends the process behind it.
+    /// Some parts log by `g_log`, which the default handler hears, and some in structured form, which
+    /// only the writer hears. GDK's last words about a Wayland display are of the second kind, and
+    /// it ends the process right after them.
     pub fn toolkit(serving: &Arc<Serving>) {
         let here = Arc::clone(serving);
         glib::log_set_default_handler(move |domain, level, message| {
@@ -59,12 +61,13 @@ mod linux {
     }
 
     fn heard(serving: &Serving, level: LogLevel, domain: &str, message: &str) {
-        if super::display::is_its_end(domain, message) {
+        let display = super::display::end(domain, message);
+        if display == Some(End::Gone) {
             tracing::error!(message, "the display is gone; stopping");
             serving.stop();
             return;
         }
-        if level != LogLevel::Error {
+        if level != LogLevel::Error && display.is_none() {
             tracing::debug!(domain, message, "the toolkit says");
             return;
         }

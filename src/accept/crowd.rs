@@ -22,6 +22,8 @@ const GRACE: Duration = Duration::from_millis(100);
 const BODY_GRACE: Duration = Duration::from_secs(1);
 /// How long whoever was asked may take to go before the next one is.
 const GOING: Duration = Duration::from_secs(2);
+/// How long somebody at the door may be kept there by those whose speed is not known yet.
+const SHIELD: Duration = Duration::from_secs(2);
 /// How often somebody at the door looks for a place that nobody uses.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -74,13 +76,14 @@ impl Crowd {
     /// # Cancel safety
     /// Dropping it takes no place.
     pub async fn seat(self: &Arc<Self>, turn: &Arc<Turn>) -> Option<Seat> {
+        let came = Instant::now();
         let place = loop {
             match Arc::clone(&self.places).try_acquire_owned() {
                 Ok(place) => break place,
                 Err(tokio::sync::TryAcquireError::Closed) => return None,
                 Err(tokio::sync::TryAcquireError::NoPermits) => {}
             }
-            self.ask_somebody(Instant::now());
+            self.ask_somebody(came, Instant::now());
             let place = Arc::clone(&self.places).acquire_owned();
             if let Ok(place) = timeout(LOOK, place).await {
                 break place.ok()?;
@@ -107,10 +110,11 @@ impl Crowd {
         })
     }
 
-    fn ask_somebody(&self, now: Instant) {
+    /// Asks one to make room for somebody who came at `came`.
+    fn ask_somebody(&self, came: Instant, now: Instant) {
         let mut seats = self.lock();
         if !seats.ask_the_idle(now) {
-            seats.ask_the_slowest(now, self.size);
+            seats.ask_the_slowest(came, now, self.size);
         }
     }
 
@@ -138,11 +142,14 @@ impl Seats {
         true
     }
 
-    /// Asks the one whose body comes slowest, once it had time to show its speed. Until then it
-    /// shields the faster ones: else whoever comes anew would push them out. So does whoever has
-    /// not been heard yet, and a slower body of which something is being taken in just now: there
-    /// may be a moment when of all bodies the fastest alone awaits its client.
-    fn ask_the_slowest(&mut self, now: Instant, size: usize) {
+    /// Asks the one whose body comes slowest, once it had time to show its speed.
+    ///
+    /// Whoever may be slower shields it: a body that has just begun, somebody who has asked nothing
+    /// yet, and a slower body of which something is being taken in just now. Else those who come
+    /// anew would push out the faster ones, and so would a moment in which of all bodies the fastest
+    /// alone awaits its client. Whoever stands at the door for longer is not kept there by those who
+    /// go on beginning.
+    fn ask_the_slowest(&mut self, came: Instant, now: Instant, size: usize) {
         // One at a time: on a busy machine who was asked takes a while to go, and who comes next
         // slowest may be fast.
         if let Some((number, at)) = self.asked
@@ -151,8 +158,9 @@ impl Seats {
         {
             return;
         }
-        let is_unheard = |sitter: &Sitter| !sitter.asked && sitter.turn.idle_since().is_some();
-        if self.taken.values().any(is_unheard) {
+        let is_kept = now.saturating_duration_since(came) >= SHIELD;
+        let is_unheard = |sitter: &Sitter| !sitter.asked && sitter.turn.is_unheard();
+        if !is_kept && self.taken.values().any(is_unheard) {
             return;
         }
         let bodies = self.taken.iter().filter_map(|(number, sitter)| {
@@ -163,21 +171,18 @@ impl Seats {
                 return None;
             }
             let took = now.saturating_duration_since(sending.since);
+            let is_young = took < BODY_GRACE;
+            if is_kept && is_young {
+                return None;
+            }
             let counted = took.max(BODY_GRACE).as_millis();
             let by_the_hour = u128::from(sending.bytes) * 3_600_000 / counted;
-            let can_be_asked = taken_in.is_none() && took >= BODY_GRACE;
-            Some((
-                by_the_hour,
-                sending.since,
-                can_be_asked,
-                *number,
-                &sitter.turn,
-            ))
+            let can_be_asked = taken_in.is_none() && !is_young;
+            let to_ask = can_be_asked.then_some((*number, &sitter.turn));
+            Some(((by_the_hour, sending.since), to_ask))
         });
-        let slowest = bodies.min_by_key(|(pace, since, ..)| (*pace, *since));
-        if let Some((_, _, can_be_asked, number, turn)) = slowest
-            && can_be_asked
-        {
+        let slowest = bodies.min_by_key(|(pace, _)| *pace);
+        if let Some((_, Some((number, turn)))) = slowest {
             self.asked = Some((number, now));
             turn.want_back(Refusal::TooLarge {
                 part: Part::Connections,
@@ -216,128 +221,4 @@ impl Drop for Seat {
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod tests {
-    use std::task::{Context, Waker};
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn the_longest_silent_gives_way_and_nobody_who_waits_for_an_answer_does() {
-        let crowd = Crowd::of(2);
-        let (busy, idle) = (Turn::new(), Turn::new());
-        let busy_seat = crowd.seat(&busy).await.unwrap();
-        busy.begin();
-        let idle_seat = crowd.seat(&idle).await.unwrap();
-        let newcomer = Turn::new();
-        let (seat, ()) = tokio::join!(crowd.seat(&newcomer), async {
-            idle_seat.wanted_back().await;
-            drop(idle_seat);
-        });
-        assert!(seat.is_some(), "the idle one's place");
-        let wanted = timeout(GRACE * 2, busy_seat.wanted_back()).await;
-        assert!(wanted.is_err(), "a request under way is never given up");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn of_bodies_the_slowest_gives_way_and_none_before_its_time() {
-        let crowd = Crowd::of(3);
-        let turns = [Turn::new(), Turn::new(), Turn::new()];
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut seats = Vec::new();
-        for (turn, bytes) in turns.iter().zip([5000, 10, 20]) {
-            seats.push(crowd.seat(turn).await.unwrap());
-            turn.begin();
-            turn.received(bytes);
-        }
-        let [fast, slow, _unawaited] = &turns;
-        let mut is_asked = |turn: &Turn| turn.poll_wanted_back(&mut cx).is_ready();
-        assert!(!is_asked(fast) && !is_asked(slow), "nobody waits");
-        let newcomer = Turn::new();
-        let early = timeout(BODY_GRACE / 2, crowd.seat(&newcomer)).await;
-        assert!(early.is_err() && !is_asked(slow), "it has just begun");
-        let (seat, ()) = tokio::join!(crowd.seat(&newcomer), async {
-            while !is_asked(slow) {
-                assert!(!is_asked(fast), "the slowest goes first");
-                tokio::time::sleep(LOOK).await;
-            }
-            seats.remove(1);
-        });
-        assert!(seat.is_some(), "the slow one's place");
-        assert!(!is_asked(&turns[2]), "nobody waits for its client");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn no_fast_body_gives_way_for_one_that_nobody_has_judged_yet() {
-        let crowd = Crowd::of(2);
-        let (fast, other) = (Turn::new(), Turn::new());
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut is_asked = |turn: &Turn| turn.poll_wanted_back(&mut cx).is_ready();
-        let _fast_seat = crowd.seat(&fast).await.unwrap();
-        fast.begin();
-        fast.received(5000);
-        assert!(!is_asked(&fast), "nobody waits");
-        tokio::time::advance(BODY_GRACE).await;
-
-        let other_seat = crowd.seat(&other).await.unwrap();
-        let newcomer = Turn::new();
-        let unheard = timeout(GRACE / 2, crowd.seat(&newcomer)).await;
-        assert!(
-            unheard.is_err() && !is_asked(&fast),
-            "it may send a slow one"
-        );
-        other.begin();
-        for _ in 0..20 {
-            other.received(1);
-            let taken_in = timeout(BODY_GRACE / 2, crowd.seat(&newcomer)).await;
-            assert!(
-                taken_in.is_err() && !is_asked(&fast),
-                "its byte is taken in"
-            );
-        }
-        assert!(!is_asked(&other), "its rest is awaited");
-        let (seat, ()) = tokio::join!(crowd.seat(&newcomer), async {
-            while !is_asked(&other) {
-                assert!(!is_asked(&fast), "the slow one goes");
-                tokio::time::sleep(LOOK).await;
-            }
-            drop(other_seat);
-        });
-        assert!(seat.is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_body_that_waits_for_room_here_shields_nobody_for_long() {
-        let crowd = Crowd::of(2);
-        let (steady, blocked) = (Turn::new(), Turn::new());
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut seats = Vec::new();
-        for (turn, bytes) in [(&steady, 5000), (&blocked, 10)] {
-            seats.push(crowd.seat(turn).await.unwrap());
-            turn.begin();
-            turn.received(bytes);
-        }
-        let mut is_asked = |turn: &Turn| turn.poll_wanted_back(&mut cx).is_ready();
-        assert!(!is_asked(&steady), "nobody waits");
-        let newcomer = Turn::new();
-        let (seat, ()) = tokio::join!(crowd.seat(&newcomer), async {
-            while !is_asked(&steady) {
-                tokio::time::sleep(LOOK).await;
-            }
-            seats.remove(0);
-        });
-        assert!(seat.is_some(), "the blocked one cannot be faster");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_full_crowd_of_busy_connections_lets_nobody_in() {
-        let crowd = Crowd::of(1);
-        let busy = Turn::new();
-        let seat = crowd.seat(&busy).await.unwrap();
-        busy.begin();
-        let newcomer = Turn::new();
-        let waiting = timeout(Duration::from_secs(60), crowd.seat(&newcomer)).await;
-        assert!(waiting.is_err(), "it waits at the door");
-        drop(seat);
-        assert!(crowd.seat(&newcomer).await.is_some());
-    }
-}
+mod tests;

@@ -136,6 +136,7 @@ impl<S> Guarded<S> {
     fn follow(&mut self, body: BodyEnd) {
         self.stage = match body.rest() {
             Rest::Expected => {
+                // From here on it is judged as a body, although nothing has been read of it.
                 self.turn.received(0);
                 Stage::Body(body)
             }

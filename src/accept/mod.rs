@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn who_has_asked_is_not_silent_although_nobody_has_read_it_yet() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -215,7 +215,7 @@ mod tests {
                 std::future::pending::<Response<Answered>>()
             },
             limits: Box::new(|| {
-                // The machine has better things to do for a while, as busy ones have.
+                // Its turn comes late, as it may on a busy machine; the door looks on.
                 std::thread::sleep(Duration::from_millis(300));
                 Limits::default()
             }),

@@ -66,6 +66,11 @@ impl Turn {
         self.lock().idle_since
     }
 
+    /// Whether it has asked nothing yet, so that nobody knows what it will send.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.lock().request == 0
+    }
+
     /// Why the request at hand is refused, if the guard refused it.
     ///
     /// Ask first when a request arrives (what was parsed may then be only a placeholder), and again

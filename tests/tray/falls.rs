@@ -195,7 +195,7 @@ fn a_display_that_goes_ends_it_in_order() {
 fn a_compositor_that_goes_ends_it_in_order() {
     for panel in ["closed", "open"] {
         let desktop = Desktop::new();
-        let mut compositor = desktop.compositor();
+        let compositor = desktop.compositor();
         let mut stage = Stage::set_up(desktop, |setup| {
             setup
                 .env("GDK_BACKEND", "wayland")
@@ -206,8 +206,7 @@ fn a_compositor_that_goes_ends_it_in_order() {
             stage.icon.press("Open OneSlot…");
             stage.tray.until_panel();
         }
-        compositor.kill().unwrap();
-        compositor.wait().unwrap();
+        drop(compositor);
         let answer = running.finish_within(Duration::from_secs(10));
         let text = answer.text();
         assert!(text.contains("OneSlot was shut down"), "{panel}: {text}");

@@ -49,17 +49,30 @@ pub fn outlive(serving: &Arc<Serving>) {
     }
 }
 
-/// Whether these are GDK's last words before it ends the process for a compositor that is gone
-/// (GDK 3.24, `gdkeventsource.c` of its Wayland part; they are never translated).
-pub(super) fn is_its_end(domain: &str, message: &str) -> bool {
-    let begins = [
-        "Error reading events from display",
-        "Error flushing display",
-        "Lost connection to Wayland compositor",
-    ];
-    let is_last = begins.iter().any(|begins| message.starts_with(begins))
-        || message.ends_with("dispatching to Wayland display.");
-    domain == "Gdk" && is_last
+/// How a Wayland display ends for this program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The compositor is gone.
+    Gone,
+    /// It is there, and cut this program off for what the toolkit sent: the toolkit fell.
+    CutOff,
+}
+
+/// What GDK's last words before it ends the process mean; `None` for any others.
+///
+/// The words are those of GDK 3.24 (`gdkeventsource.c` of its Wayland part). What is compared here
+/// is never translated, and 71 is Linux's number for a protocol error.
+pub(super) fn end(domain: &str, message: &str) -> Option<End> {
+    let begins = |words| domain == "Gdk" && message.starts_with(words);
+    let dispatching = domain == "Gdk" && message.ends_with("dispatching to Wayland display.");
+    if dispatching && begins("Error 71 (") {
+        return Some(End::CutOff);
+    }
+    let is_gone = dispatching
+        || begins("Error reading events from display")
+        || begins("Error flushing display")
+        || begins("Lost connection to Wayland compositor");
+    is_gone.then_some(End::Gone)
 }
 
 /// Comes on whichever thread used the display, on several at once where they did; the process is
@@ -79,5 +92,26 @@ extern "C" fn gone(display: *mut Display) -> c_int {
         Some(before) => unsafe { before(display) },
         // Xlib ends the process then.
         None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compositor_that_is_gone_is_told_from_one_that_cut_the_program_off() {
+        for gone in [
+            "Error reading events from display: Broken pipe",
+            "Error flushing display: Datenübergabe unterbrochen (broken pipe)",
+            "Lost connection to Wayland compositor.",
+            "Error 32 (Broken pipe) dispatching to Wayland display.",
+        ] {
+            assert_eq!(end("Gdk", gone), Some(End::Gone), "{gone}");
+            assert_eq!(end("Gtk", gone), None, "{gone}");
+        }
+        let cut_off = "Error 71 (Protokollfehler) dispatching to Wayland display.";
+        assert_eq!(end("Gdk", cut_off), Some(End::CutOff));
+        assert_eq!(end("Gdk", "Unable to load sb_v_double_arrow"), None);
     }
 }

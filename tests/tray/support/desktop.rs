@@ -21,6 +21,16 @@ pub(crate) struct Desktop {
     _room: TempDir,
 }
 
+/// A compositor; it ends with the value.
+pub(crate) struct Compositor(Child);
+
+impl Drop for Compositor {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Whether there is a session bus.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bus {
@@ -74,8 +84,8 @@ impl Desktop {
     }
 
     /// A compositor of Wayland beside the screen, which nobody sees either.
-    pub(crate) fn compositor(&self) -> Child {
-        let mut compositor = self
+    pub(crate) fn compositor(&self) -> Compositor {
+        let child = self
             .command("weston")
             .args(["--backend=headless-backend.so", "--no-config"])
             .arg(format!("--socket={COMPOSITOR}"))
@@ -83,8 +93,9 @@ impl Desktop {
             .stderr(Stdio::null())
             .spawn()
             .expect("Weston is installed");
+        let mut compositor = Compositor(child);
         eventually("the compositor listens", || {
-            let ended = compositor.try_wait().expect("a child can be asked");
+            let ended = compositor.0.try_wait().expect("a child can be asked");
             assert!(ended.is_none(), "it runs: {ended:?}");
             self.home.join(COMPOSITOR).exists().then_some(())
         });

@@ -257,8 +257,8 @@ impl Panel {
         base64(drawn.as_str()?)
     }
 
-    /// Ends the session and waits for the end of the program, which the driver kills only after it
-    /// has answered: one that is itself killed at once may leave it running.
+    /// Ends the session and waits for the end of the program. The driver kills it after it has
+    /// answered: a driver killed before that leaves the program running.
     pub(crate) fn close(mut self) {
         self.send(
             "DELETE",
