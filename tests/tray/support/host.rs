@@ -225,8 +225,10 @@ impl Icon {
     fn until(&self, limit: Duration, said: &str, is_it: impl Fn(&str) -> bool) -> Look {
         let why = format!("the icon says {said:?}; it says {:?}", self.look().tooltip);
         within(limit, &why, || {
-            let look = self.look();
+            // The rows change last. An icon asked before them may change between its picture and
+            // its tooltip, and show the picture of what was before.
             let first = self.texts().into_iter().next().unwrap_or_default();
+            let look = self.look();
             (is_it(&look.tooltip) && is_it(&first)).then_some(look)
         })
     }
