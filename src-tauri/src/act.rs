@@ -42,7 +42,7 @@ pub fn carry_out(app: &AppHandle, wish: Wish) {
             told(app, "menu.login", login::set(app, !starts));
             own.redraw();
         }
-        Wish::Logs => told(app, "menu.logs", open_logs(&serving)),
+        Wish::Logs => beside(app, "menu.logs", async move { open_logs(&serving).await }),
         Wish::Quit => serving.ask_to_end(),
     }
 }
@@ -87,8 +87,8 @@ pub fn copy(app: &AppHandle, text: &str) -> Result<(), Fault> {
 ///
 /// # Errors
 /// It is gone, or the desktop has no program for it.
-pub fn open_logs(serving: &Serving) -> Result<(), Fault> {
-    opens::path(&serving.log_dir())
+pub async fn open_logs(serving: &Serving) -> Result<(), Fault> {
+    opens::path(serving.log_dir()).await
 }
 
 fn beside(

@@ -1,36 +1,45 @@
 //! Asking the desktop to open a file, a folder or a page. Where nothing comes of it a person is
 //! told what could not be opened and why, not how it was tried.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::serving::{Fault, Reason};
 
-/// Opens a file or a folder.
+/// How long an opener may take to say that it failed. One that goes on for longer has handed over:
+/// some of them wait for the program that they started.
+const SAYS_SO: Duration = Duration::from_secs(5);
+
+/// Opens a file or a folder. Comes back when the desktop has taken it.
 ///
 /// # Errors
 /// It is not there, or the desktop has no program for it.
-pub fn path(path: &Path) -> Result<(), Fault> {
+pub async fn path(path: PathBuf) -> Result<(), Fault> {
     if path.exists() {
-        handed_over(path.as_os_str())
+        handed_over(path.into_os_string()).await
     } else {
         Err(fault(path.as_os_str(), "it is not there"))
     }
 }
 
-/// Opens a page.
+/// Opens a page. Comes back when the desktop has taken it.
 ///
 /// # Errors
 /// The desktop has no program for it.
-pub fn page(url: &str) -> Result<(), Fault> {
-    handed_over(OsStr::new(url))
+pub async fn page(url: &str) -> Result<(), Fault> {
+    handed_over(url.into()).await
 }
 
-fn handed_over(what: &OsStr) -> Result<(), Fault> {
-    open::that_detached(what).map_err(|error| {
+async fn handed_over(what: OsString) -> Result<(), Fault> {
+    let opened = what.clone();
+    let opening = move || open::that_detached_with_timeout(opened, SAYS_SO);
+    let done = tauri::async_runtime::spawn_blocking(opening).await;
+    let done = done.unwrap_or_else(|error| Err(io::Error::other(error)));
+    done.map_err(|error| {
         tracing::debug!(%error, "the desktop opened nothing");
-        fault(what, why(error.kind()))
+        fault(&what, why(error.kind()))
     })
 }
 
@@ -70,8 +79,8 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_said_with_its_path() {
-        let gone = Path::new("/nowhere/oneslot");
-        let text = path(gone).unwrap_err().text;
+        let gone = PathBuf::from("/nowhere/oneslot");
+        let text = tauri::async_runtime::block_on(path(gone)).unwrap_err().text;
         assert_eq!(text, "/nowhere/oneslot cannot be opened: it is not there");
     }
 }

@@ -181,7 +181,8 @@ fn logs_that_cannot_be_opened_are_named_and_told_in_plain_words() {
     let stage = stage(Flavour::Plain);
     let notices = Notices::on(&stage.desktop);
     let opener = stage.desktop.home().join("bin/xdg-open");
-    std::fs::write(opener, "#!/bin/sh\nexit 4\n").unwrap();
+    // A desktop's own takes its time to find that there is nothing.
+    std::fs::write(opener, "#!/bin/sh\nsleep 1\nexit 4\n").unwrap();
     stage.icon.press("Open logs");
     let told = eventually("it is told", || notices.shown().pop());
     let folder = stage.tray.state_path().display().to_string();

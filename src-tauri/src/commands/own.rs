@@ -1,5 +1,6 @@
 //! What the tray itself knows, keeps and does on the desktop.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -101,18 +102,21 @@ pub(super) async fn change_shell(app: AppHandle, wish: ShellWish) -> Result<Shel
 pub(super) async fn open(app: State<'_, App>, what: Opens) -> Result<(), Fault> {
     let serving = Arc::clone(&app.serving);
     match what {
-        Opens::Logs => act::open_logs(&serving),
+        Opens::Logs => act::open_logs(&serving).await,
         Opens::Config => {
             let file = serving.sources().file.clone();
             // Before the first change there is no file, only the place for it.
             let there = if file.exists() {
-                Some(file.as_path())
+                Some(file)
             } else {
-                file.parent()
+                file.parent().map(Path::to_owned)
             };
-            there.map_or(Ok(()), opens::path)
+            match there {
+                Some(there) => opens::path(there).await,
+                None => Ok(()),
+            }
         }
-        Opens::TrayHelp => opens::page(TRAY_HELP),
+        Opens::TrayHelp => opens::page(TRAY_HELP).await,
     }
 }
 
