@@ -22,7 +22,7 @@ use crate::single::{self, Answer, Only, Start};
 use crate::tray::Tray;
 use crate::watches::Watches;
 use crate::words::Words;
-use crate::{commands, hosts, login, notify, outlive, panel};
+use crate::{commands, falls, hosts, login, notify, panel};
 
 /// What everything in the program shares; the toolkit keeps it.
 #[derive(Debug)]
@@ -118,10 +118,10 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
         crashed: Mutex::new(None),
     };
     let serving = Arc::clone(&app.serving);
-    outlive::toolkit(&serving);
-    outlive::hang(&serving);
+    falls::toolkit(&serving);
+    falls::hang(&serving);
     let code = if crate::platform::has_display() {
-        outlive::display(&serving);
+        falls::display(&serving);
         toolkit(args, app, only).map_err(NotStarted::Toolkit)
     } else {
         Err(NotStarted::NoDisplay)
@@ -137,7 +137,7 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
 )]
 fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
     let serving = Arc::clone(&app.serving);
-    let presses = outlive::Presses::hear(&serving);
+    let presses = falls::Presses::hear(&serving);
     let builder = tauri::Builder::default();
     let builder = crate::platform::plugins(builder);
     let running = builder

@@ -7,7 +7,7 @@
 
 pub mod args;
 pub mod platform;
-pub mod outlive;
+pub mod falls;
 pub mod single;
 
 // The gateway, seen from here.

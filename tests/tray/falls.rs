@@ -173,16 +173,16 @@ fn without_a_display_it_says_so_and_leaves_nothing() {
     }
 }
 
-#[test]
-fn a_display_that_goes_ends_it_in_order() {
+/// That an answer on its way ends as it should when the screen goes, with the panel closed or open.
+fn outlives_its_screen(stage: impl Fn() -> Stage, lose: impl Fn(&mut Stage)) {
     for panel in ["closed", "open"] {
-        let mut stage = Stage::new();
+        let mut stage = stage();
         let mut running = stage.endless();
         if panel == "open" {
             stage.icon.press("Open OneSlot…");
             stage.tray.until_panel();
         }
-        stage.desktop.lose_screen();
+        lose(&mut stage);
         let answer = running.finish_within(Duration::from_secs(10));
         let text = answer.text();
         assert!(text.contains("OneSlot was shut down"), "{panel}: {text}");
@@ -192,27 +192,22 @@ fn a_display_that_goes_ends_it_in_order() {
 }
 
 #[test]
+fn a_display_that_goes_ends_it_in_order() {
+    outlives_its_screen(Stage::new, |stage| stage.desktop.lose_screen());
+}
+
+#[test]
 fn a_compositor_that_goes_ends_it_in_order() {
-    for panel in ["closed", "open"] {
-        let desktop = Desktop::new();
-        let compositor = desktop.compositor();
-        let mut stage = Stage::set_up(desktop, |setup| {
+    let on_wayland = || {
+        let mut desktop = Desktop::new();
+        desktop.compose();
+        Stage::set_up(desktop, |setup| {
             setup
                 .env("GDK_BACKEND", "wayland")
                 .env("WAYLAND_DISPLAY", COMPOSITOR)
-        });
-        let mut running = stage.endless();
-        if panel == "open" {
-            stage.icon.press("Open OneSlot…");
-            stage.tray.until_panel();
-        }
-        drop(compositor);
-        let answer = running.finish_within(Duration::from_secs(10));
-        let text = answer.text();
-        assert!(text.contains("OneSlot was shut down"), "{panel}: {text}");
-        assert_eq!(stage.tray.until_exit().code(), Some(1), "it could not stay");
-        stage.leaves_nothing();
-    }
+        })
+    };
+    outlives_its_screen(on_wayland, |stage| stage.desktop.lose_compositor());
 }
 
 #[test]

@@ -88,71 +88,51 @@ async fn no_fast_body_gives_way_for_one_that_nobody_has_judged_yet() {
     assert!(seat.is_some());
 }
 
-#[tokio::test(start_paused = true)]
-async fn who_asks_again_and_again_shields_no_slow_body() {
+/// That a slow body gives its place to a newcomer within this time, whatever somebody else does.
+async fn gives_way(within: Duration, meanwhile: impl AsyncFn(&Arc<Turn>)) {
     let crowd = Crowd::of(2);
-    let (pinger, slow) = (Turn::new(), Turn::new());
+    let (somebody, slow) = (Turn::new(), Turn::new());
     let mut cx = Context::from_waker(Waker::noop());
     let mut is_asked = |turn: &Turn| turn.poll_wanted_back(&mut cx).is_ready();
-    let _pinging = crowd.seat(&pinger).await.unwrap();
-    let slow_seat = crowd.seat(&slow).await.unwrap();
-    slow.begin();
-    slow.received(1);
-    assert!(!is_asked(&slow), "nobody waits");
-    tokio::time::advance(BODY_GRACE).await;
-    let newcomer = Turn::new();
-    let pings = async {
-        loop {
-            pinger.begin();
-            drop(pinger.answering());
-            pinger.written();
-            tokio::time::sleep(GRACE / 2).await;
-        }
-    };
-    let goes = async {
-        while !is_asked(&slow) {
-            tokio::time::sleep(LOOK).await;
-        }
-        drop(slow_seat);
-    };
-    let seated = async { tokio::join!(crowd.seat(&newcomer), goes).0 };
-    tokio::select! {
-        seat = timeout(SHIELD, seated) => assert!(seat.unwrap().is_some()),
-        () = pings => {}
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn those_who_go_on_beginning_keep_nobody_at_the_door() {
-    let crowd = Crowd::of(2);
-    let (young, slow) = (Turn::new(), Turn::new());
-    let mut cx = Context::from_waker(Waker::noop());
-    let mut is_asked = |turn: &Turn| turn.poll_wanted_back(&mut cx).is_ready();
-    let _young_seat = crowd.seat(&young).await.unwrap();
+    let _seat = crowd.seat(&somebody).await.unwrap();
     let slow_seat = crowd.seat(&slow).await.unwrap();
     slow.begin();
     slow.received(1000);
     assert!(!is_asked(&slow), "nobody waits");
     tokio::time::advance(BODY_GRACE).await;
-    let newcomer = Turn::new();
-    let begins = async {
-        loop {
-            young.begin();
-            young.received(0);
-            tokio::time::sleep(BODY_GRACE / 2).await;
-        }
-    };
     let goes = async {
         while !is_asked(&slow) {
             tokio::time::sleep(LOOK).await;
         }
         drop(slow_seat);
     };
+    let newcomer = Turn::new();
     let seated = async { tokio::join!(crowd.seat(&newcomer), goes).0 };
     tokio::select! {
-        seat = timeout(SHIELD * 2, seated) => assert!(seat.unwrap().is_some()),
-        () = begins => {}
+        seat = timeout(within, seated) => assert!(seat.unwrap().is_some()),
+        () = async { loop { meanwhile(&somebody).await } } => {}
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_again_and_again_shields_no_slow_body() {
+    gives_way(SHIELD, async |pinger| {
+        pinger.begin();
+        drop(pinger.answering());
+        pinger.written();
+        tokio::time::sleep(GRACE / 2).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_go_on_beginning_keep_nobody_at_the_door() {
+    gives_way(SHIELD * 2, async |young| {
+        young.begin();
+        young.received(0);
+        tokio::time::sleep(BODY_GRACE / 2).await;
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

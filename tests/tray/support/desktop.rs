@@ -14,21 +14,12 @@ pub(crate) const COMPOSITOR: &str = "wayland-of-a-test";
 /// A desktop; it ends with the value.
 pub(crate) struct Desktop {
     screen: Child,
+    compositor: Option<Child>,
     bus: Option<Child>,
     display: String,
     address: Option<String>,
     home: PathBuf,
     _room: TempDir,
-}
-
-/// A compositor; it ends with the value.
-pub(crate) struct Compositor(Child);
-
-impl Drop for Compositor {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Whether there is a session bus.
@@ -69,6 +60,7 @@ impl Desktop {
         std::fs::create_dir(home.join("tmp")).expect("a directory can be made");
         Self {
             screen,
+            compositor: None,
             address: child.as_mut().map(first_line),
             bus: child,
             display,
@@ -83,8 +75,8 @@ impl Desktop {
         let _ = self.screen.wait();
     }
 
-    /// A compositor of Wayland beside the screen, which nobody sees either.
-    pub(crate) fn compositor(&self) -> Compositor {
+    /// Adds a compositor of Wayland beside the screen, which nobody sees either.
+    pub(crate) fn compose(&mut self) {
         let child = self
             .command("weston")
             .args(["--backend=headless-backend.so", "--no-config"])
@@ -93,13 +85,21 @@ impl Desktop {
             .stderr(Stdio::null())
             .spawn()
             .expect("Weston is installed");
-        let mut compositor = Compositor(child);
+        let compositor = self.compositor.insert(child);
+        let socket = self.home.join(COMPOSITOR);
         eventually("the compositor listens", || {
-            let ended = compositor.0.try_wait().expect("a child can be asked");
+            let ended = compositor.try_wait().expect("a child can be asked");
             assert!(ended.is_none(), "it runs: {ended:?}");
-            self.home.join(COMPOSITOR).exists().then_some(())
+            socket.exists().then_some(())
         });
-        compositor
+    }
+
+    /// Takes the compositor away.
+    pub(crate) fn lose_compositor(&mut self) {
+        if let Some(mut compositor) = self.compositor.take() {
+            let _ = compositor.kill();
+            let _ = compositor.wait();
+        }
     }
 
     /// The screen's name.
@@ -206,7 +206,8 @@ impl Desktop {
 
 impl Drop for Desktop {
     fn drop(&mut self) {
-        for child in self.bus.iter_mut().chain([&mut self.screen]) {
+        let beside = self.bus.iter_mut().chain(&mut self.compositor);
+        for child in beside.chain([&mut self.screen]) {
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -25,7 +25,7 @@ struct AtItsEnd {
 
 /// Stops the gateway in order when the display goes; call it once the toolkit is connected.
 #[expect(unsafe_code, reason = "only Xlib knows when a connection broke")]
-pub fn outlive(serving: &Arc<Serving>) {
+pub fn end_in_order(serving: &Arc<Serving>) {
     if !gdk::Display::default().is_some_and(|display| display.backend().is_x11()) {
         return;
     }

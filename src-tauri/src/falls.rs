@@ -2,7 +2,7 @@
 //! or ends. Elsewhere than on Linux no part of the toolkit ends the process, and nothing is done.
 
 #[cfg(target_os = "linux")]
-pub use display::outlive as display;
+pub use display::end_in_order as display;
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::{Presses, display, hang, toolkit};
 #[cfg(target_os = "linux")]
