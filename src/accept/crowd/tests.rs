@@ -116,7 +116,7 @@ async fn gives_way(within: Duration, meanwhile: impl AsyncFn(&Arc<Turn>)) {
 
 #[tokio::test(start_paused = true)]
 async fn who_asks_again_and_again_shields_no_slow_body() {
-    gives_way(SHIELD, async |pinger| {
+    gives_way(SHIELD / 2, async |pinger| {
         pinger.begin();
         drop(pinger.answering());
         pinger.written();
