@@ -109,8 +109,10 @@ async fn gives_way(within: Duration, meanwhile: impl AsyncFn(&Arc<Turn>)) {
     let newcomer = Turn::new();
     let seated = async { tokio::join!(crowd.seat(&newcomer), goes).0 };
     tokio::select! {
-        seat = timeout(within, seated) => assert!(seat.unwrap().is_some()),
+        // It has begun before anybody looks: silent until then, it would be asked first.
+        biased;
         () = async { loop { meanwhile(&somebody).await } } => {}
+        seat = timeout(within, seated) => assert!(seat.unwrap().is_some()),
     }
 }
 
