@@ -354,9 +354,14 @@ fn bodies_that_drip_keep_nobody_out_and_one_that_comes_steadily_is_not_cut() {
     let held = hold(&gateway, &upstream);
     let whole = sized(MIB / 2);
     let upload = gateway.request("POST", "/v1/chat/completions", whole.as_bytes());
-    // It begins before the flood: a connection that has asked nothing yet would give way to it.
+    let long = chat::whole(&"x".repeat(1000)).to_string();
+    let ask = gateway.request("POST", "/v1/chat/completions", long.as_bytes());
+    let drip = || gateway.open(&ask[..ask.len() - 990]);
+    // In the midst of the flood, with every place taken.
+    let mut slow: Vec<Client> = (0..30).map(|_| drip()).collect();
     let mut pieces = upload.chunks(16 * 1024).map(<[u8]>::to_vec);
     let mut client = gateway.open(&pieces.next().unwrap());
+    slow.extend((0..30).map(|_| drip()));
     let rest: Vec<Vec<u8>> = pieces.collect();
     let steady = std::thread::spawn(move || {
         for piece in rest {
@@ -365,11 +370,6 @@ fn bodies_that_drip_keep_nobody_out_and_one_that_comes_steadily_is_not_cut() {
         }
         client.finish()
     });
-    let long = chat::whole(&"x".repeat(1000)).to_string();
-    let ask = gateway.request("POST", "/v1/chat/completions", long.as_bytes());
-    let slow: Vec<Client> = (0..60)
-        .map(|_| gateway.open(&ask[..ask.len() - 990]))
-        .collect();
     let stop = Gate::new();
     let drips = dripping(slow, stop.clone());
     for _ in 0..5 {
