@@ -6,34 +6,29 @@
 //! Pure stages (`admit`, `queue`, `slot`, `health`, `degrade`, `window`, and the state machine
 //! in `desk`) do no I/O and read no clock: time, readings and token counts are arguments.
 
-// The shared words.
+// Shared.
 pub mod clock;
 pub mod power;
 #[cfg(target_os = "linux")]
-pub mod kernel;
+pub mod fd_events;
 pub mod config;
-mod fault;
+mod fault_injection;
 pub mod refusal;
 pub mod state;
 
-// A request's life, in order.
+// A request's path, in order.
 pub mod accept;
 pub mod admit;
-pub mod chat;
-pub mod queue;
-pub mod slot;
-pub mod health;
-pub mod pressure;
-pub mod pause;
+pub mod request;
+pub mod scheduler;
 pub mod degrade;
 pub mod window;
+pub mod proxy;
 pub mod upstream;
-pub mod relay;
-pub mod record;
+pub mod memory;
+pub mod telemetry;
 
 // What holds the stages together.
-pub mod desk;
-pub mod exchange;
 pub mod gateway;
 pub mod demo;
 pub mod doctor;

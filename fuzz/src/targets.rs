@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use oneslot::accept::framing::{BodyEnd, ChunkError, Rest};
 use oneslot::accept::head::{BodyFraming, HeadLimits, Progress, Version, find_end, judge};
-use oneslot::chat::{Chat, Edit};
+use oneslot::request::{Chat, Edit};
 use serde::de::IgnoredAny;
 
 /// A head has one reading: it ends where its empty line is, however it arrives, and one that

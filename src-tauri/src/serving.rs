@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use oneslot::config::Sources;
 use oneslot::gateway::{self, Gateway, Serve, Watcher};
-use oneslot::record::snapshot::{Face, Snapshot};
 use oneslot::state::StateDir;
+use oneslot::telemetry::snapshot::{Face, Snapshot};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
@@ -309,7 +309,7 @@ impl Shared {
         text: String,
         silent: Option<String>,
     ) {
-        let notice = oneslot::record::snapshot::Notice {
+        let notice = oneslot::telemetry::snapshot::Notice {
             code: code.to_owned(),
             text,
         };

@@ -12,8 +12,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+use crate::proxy::body::{Broken, ResponseBody};
 use crate::refusal::{Refusal, in_stream_event};
-use crate::relay::{Broken, ResponseBody};
 
 use super::turn::Answering;
 

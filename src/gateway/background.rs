@@ -1,7 +1,7 @@
 //! What goes on beside requests: probes, settling, memory readings, the upstream's process.
 //!
-//! Each task waits for the desk to want something; with nobody at the desk nothing here wakes
-//! except the seldom idle probe. Not here: decisions, which are the desk's alone.
+//! Each task waits for the scheduler to want something; with nobody at the scheduler nothing here wakes
+//! except the seldom idle probe. Not here: decisions, which are the scheduler's alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::accept::caught;
-use crate::desk::{Effect, Event, ProbeReport, SETTLE_CEILING};
-use crate::fault;
-use crate::health::State;
+use crate::fault_injection;
 #[cfg(target_os = "linux")]
-use crate::pressure::{StallReader, stall};
-use crate::queue::RequestId;
+use crate::memory::{StallReader, psi};
 use crate::refusal::Outage;
+use crate::scheduler::health::State;
+use crate::scheduler::queue::RequestId;
+use crate::scheduler::{Effect, Event, ProbeReport, SETTLE_CEILING};
 use crate::upstream::{Access, Kind, Probe, process};
 
 use super::link::Link;
@@ -34,10 +34,10 @@ const LINGER: Duration = Duration::from_secs(10);
 /// Between two looks for a new process on the upstream's port during a cooldown.
 const PROCESS_LOOK: Duration = Duration::from_secs(1);
 
-/// Carries out what the desk wants, until the gateway is gone.
+/// Carries out what the scheduler wants, until the gateway is gone.
 ///
 /// # Cancel safety
-/// Dropping it drops the probes and settlings under way; the desk is then gone too.
+/// Dropping it drops the probes and settlings under way; the scheduler is then gone too.
 pub(super) async fn carry_out(gateway: Arc<Gateway>, mut effects: mpsc::UnboundedReceiver<Effect>) {
     let mut tasks = JoinSet::new();
     loop {
@@ -65,7 +65,7 @@ async fn probe(gateway: Arc<Gateway>) {
     gateway.see_power();
     let before = gateway.link();
     let asked = async {
-        fault::at(fault::Stage::Probe);
+        fault_injection::at(fault_injection::Stage::Probe);
         match &before {
             None => search(&gateway).await,
             Some(link) => {
@@ -74,14 +74,14 @@ async fn probe(gateway: Arc<Gateway>) {
             }
         }
     };
-    // A fault of our own must not leave the desk waiting for its report for ever.
+    // A fault of our own must not leave the scheduler waiting for its report for ever.
     let report = caught(asked)
         .await
         .unwrap_or(Some(ProbeReport::Failed(Outage::ProbeFailed)));
     // Another upstream was configured meanwhile: this report is about one that is gone, and the
-    // desk has asked for a new probe already.
+    // scheduler has asked for a new probe already.
     let Some(report) = report else { return };
-    gateway.owner.feed(Event::Probed(report));
+    gateway.scheduler.send(Event::Probed(report));
     if matches!(report, ProbeReport::Alive { .. } | ProbeReport::Loading) {
         gateway.server_is_back();
     }
@@ -166,12 +166,12 @@ async fn settle(gateway: Arc<Gateway>, id: RequestId) {
         }
         tracing::debug!(request = %id, settled_ms = since.elapsed().as_millis() as u64, "settled");
     }
-    gateway.owner.feed(Event::Settled { id });
+    gateway.scheduler.send(Event::Settled { id });
 }
 
 /// Reads memory every few seconds while somebody runs or waits; sleeps otherwise.
 pub(super) async fn watch_memory(gateway: Arc<Gateway>) {
-    let mut changes = gateway.owner.changes();
+    let mut changes = gateway.scheduler.changes();
     loop {
         if gateway.is_idle() {
             if changes.changed().await.is_err() {
@@ -198,14 +198,14 @@ pub(super) async fn watch_memory(gateway: Arc<Gateway>) {
 /// and no handle is held.
 #[cfg(target_os = "linux")]
 pub(super) async fn hear_stalls(gateway: Arc<Gateway>) {
-    let mut changes = gateway.owner.changes();
+    let mut changes = gateway.scheduler.changes();
     loop {
         while gateway.is_idle() {
             if changes.changed().await.is_err() {
                 return;
             }
         }
-        let word = match crate::kernel::stalls(stall::TRIGGER) {
+        let word = match crate::fd_events::stalls(psi::TRIGGER) {
             Ok(word) => word,
             Err(error) => {
                 tracing::debug!(%error, "the kernel does not tell of stalls; they are looked at");
@@ -215,7 +215,7 @@ pub(super) async fn hear_stalls(gateway: Arc<Gateway>) {
         gateway.readings.stalls(StallReader::rely_on_word);
         let told = async {
             while word.heard().await.is_ok() {
-                let at = gateway.owner.clock().at();
+                let at = gateway.scheduler.clock().at();
                 gateway.readings.stalls(|stalls| stalls.heard(at));
                 tracing::debug!("programs wait for memory, the kernel says");
                 gateway.read_memory();
@@ -235,7 +235,7 @@ pub(super) async fn hear_stalls(gateway: Arc<Gateway>) {
 /// Resolves when nobody has run or waited for a while.
 #[cfg(target_os = "linux")]
 async fn until_left(gateway: &Gateway) {
-    let mut changes = gateway.owner.changes();
+    let mut changes = gateway.scheduler.changes();
     loop {
         while !gateway.is_idle() {
             if changes.changed().await.is_err() {
@@ -251,7 +251,7 @@ async fn until_left(gateway: &Gateway) {
 
 /// Ends a cooldown early when a new process listens on the upstream's port.
 pub(super) async fn watch_process(gateway: Arc<Gateway>) {
-    let mut changes = gateway.owner.changes();
+    let mut changes = gateway.scheduler.changes();
     loop {
         let Some(port) = gateway.port_to_watch() else {
             if changes.changed().await.is_err() {
@@ -266,12 +266,12 @@ pub(super) async fn watch_process(gateway: Arc<Gateway>) {
             && gateway.is_cooling()
         {
             gateway.note_process(Some(process));
-            gateway.owner.feed(Event::CheckNow);
+            gateway.scheduler.send(Event::CheckNow);
         }
     }
 }
 
-/// Whether the desk is in a state in which nothing may be asked of the upstream.
+/// Whether the scheduler is in a state in which nothing may be asked of the upstream.
 pub(super) fn is_cooling(state: State, now: Duration) -> bool {
     match state {
         State::Down { until, .. } => until > now,

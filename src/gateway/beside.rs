@@ -15,17 +15,17 @@ use tokio::time::timeout;
 
 use crate::accept::turn::Turn;
 use crate::admit::headers::downward;
-use crate::health::State;
-use crate::record::{self, Lane, Open};
+use crate::proxy::body::buffered::{Held, hold};
+use crate::proxy::body::{ResponseBody, full};
 use crate::refusal::{Clock, Outage, Refusal};
-use crate::relay::whole::{Held, hold};
-use crate::relay::{ResponseBody, full};
+use crate::scheduler::health::State;
+use crate::telemetry::{self, Lane, PendingRecord};
 use crate::upstream::send::{Outgoing, is_encoded};
 use crate::upstream::{Kind, error_of, says_loop, without_sent_keys};
 
 use super::link::Link;
 use super::onward::upward_headers;
-use super::service::Passed;
+use super::service::AdmittedRequest;
 use super::{Gateway, body, lock};
 
 /// A read that takes longer is answered from a copy, if there is one.
@@ -123,7 +123,7 @@ pub(super) fn root(gateway: &Gateway) -> Response<ResponseBody> {
 /// Relays a read-only request.
 pub(super) async fn relay(
     gateway: Arc<Gateway>,
-    passed: Passed,
+    passed: AdmittedRequest,
     turn: &Turn,
     path: String,
     cacheable: bool,
@@ -131,11 +131,11 @@ pub(super) async fn relay(
     let open = open(&gateway, &passed, &path);
     match relayed(&gateway, passed, turn, &path, cacheable).await {
         Ok(response) => {
-            open.end(record::Ending::Done);
+            open.end(telemetry::Ending::Done);
             Ok(response)
         }
         Err(refusal) => {
-            open.end(record::Ending::Refused(&refusal));
+            open.end(telemetry::Ending::Refused(&refusal));
             Err(refusal)
         }
     }
@@ -143,7 +143,7 @@ pub(super) async fn relay(
 
 async fn relayed(
     gateway: &Arc<Gateway>,
-    passed: Passed,
+    passed: AdmittedRequest,
     turn: &Turn,
     path: &str,
     cacheable: bool,
@@ -258,8 +258,8 @@ fn judged(
 /// Nothing reaches the upstream during a cooldown.
 fn unreachable(gateway: &Gateway) -> Option<Refusal> {
     gateway
-        .owner
-        .look(|desk, _, now| match desk.health().state() {
+        .scheduler
+        .read(|scheduler, _, now| match scheduler.health().state() {
             State::Down { outage, until } if until > now.at => Some(Refusal::Unavailable {
                 outage,
                 retry_in: until - now.at,
@@ -306,15 +306,15 @@ fn too_long(status: StatusCode) -> Refusal {
     ))
 }
 
-fn open(gateway: &Gateway, passed: &Passed, path: &str) -> Open {
-    let arrival = record::Arrival {
+fn open(gateway: &Gateway, passed: &AdmittedRequest, path: &str) -> PendingRecord {
+    let arrival = telemetry::Arrival {
         id: passed.id.to_string(),
         app: Some(passed.app.clone()),
         path: known_path(path),
-        lane: Lane::Beside,
+        lane: Lane::Passthrough,
         arrived_ms: u64::try_from(crate::clock::unix_ms()).unwrap_or(0),
     };
-    Open::new(&gateway.recorder, arrival)
+    PendingRecord::new(&gateway.recorder, arrival)
 }
 
 /// The route as the allow-list spells it: never the caller's own spelling of a name.

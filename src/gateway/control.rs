@@ -1,7 +1,7 @@
 //! The gateway's own paths: its state for those who look, control for who holds the token.
 //!
 //! No page reaches them ([`crate::admit::gate`]). Not here: what a pause or a cancellation does
-//! ([`crate::desk`]).
+//! ([`crate::scheduler`]).
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -18,15 +18,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, Sleep};
 
 use crate::admit::route::Own;
-use crate::desk::Watched;
-use crate::pause::{Pause, Running};
-use crate::queue::RequestId;
-use crate::record::metrics;
-use crate::record::snapshot::{Face, Snapshot};
+use crate::proxy::body::{ResponseBody, boxed, full};
 use crate::refusal::{Part, Refusal};
-use crate::relay::{ResponseBody, boxed, full};
+use crate::scheduler::pause::{Pause, Running};
+use crate::scheduler::queue::RequestId;
+use crate::telemetry::metrics;
+use crate::telemetry::snapshot::{Face, Snapshot};
 
-use super::service::{Holder, Passed};
+use super::service::{AdmittedRequest, Holder};
 use super::{Gateway, Watcher, body};
 
 /// Between two events: a panel needs no more than four pictures a second.
@@ -42,7 +41,7 @@ const UNSEEN_EVENT: Duration = Duration::from_secs(60);
 /// So many may follow the events at once, whoever they are: a panel, a terminal, some programs.
 const FOR_ANYBODY: usize = 12;
 /// And so many more who hold the control token: any program may take the others, and the tray and
-/// whoever is at the desk must still see what goes on.
+/// whoever is at the scheduler must still see what goes on.
 const FOR_HOLDERS: usize = 4;
 
 /// What a pause is asked for with.
@@ -67,7 +66,7 @@ pub(super) struct Streams {
 /// Answers one of the gateway's own paths.
 pub(super) async fn own(
     gateway: Arc<Gateway>,
-    passed: Passed,
+    passed: AdmittedRequest,
     own: Own,
 ) -> Result<Response<ResponseBody>, Refusal> {
     match own {
@@ -113,7 +112,10 @@ fn wish(body: &[u8]) -> Result<PauseWish, serde_json::Error> {
     }
 }
 
-async fn pause(gateway: &Arc<Gateway>, passed: Passed) -> Result<Response<ResponseBody>, Refusal> {
+async fn pause(
+    gateway: &Arc<Gateway>,
+    passed: AdmittedRequest,
+) -> Result<Response<ResponseBody>, Refusal> {
     let turn = crate::accept::turn::Turn::new();
     let received = body::receive(gateway, passed.body, &passed.settings, &turn).await?;
     let body = received.bytes;
@@ -183,12 +185,8 @@ async fn unload(gateway: &Arc<Gateway>, id: RequestId) -> Result<Response<Respon
 
 /// Whether a person sees the events: only then is the server asked more often how it is. A program
 /// that follows them for itself leaves it out.
-fn watched(query: &str) -> Watched {
-    if query.split('&').any(|member| member == "watched=yes") {
-        Watched::Yes
-    } else {
-        Watched::No
-    }
+fn watched(query: &str) -> bool {
+    query.split('&').any(|member| member == "watched=yes")
 }
 
 impl Streams {
@@ -219,15 +217,12 @@ impl Streams {
 /// there are only so many: those who watch must leave places for those who ask.
 fn events(
     gateway: &Arc<Gateway>,
-    watched: Watched,
+    watched: bool,
     place: OwnedSemaphorePermit,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    let mut changes = gateway.owner.changes();
+    let mut changes = gateway.scheduler.changes();
     changes.mark_changed();
-    let watcher = match watched {
-        Watched::Yes => Some(gateway.watch()),
-        Watched::No => None,
-    };
+    let watcher = watched.then(|| gateway.watch());
     let body = Events {
         changes: Box::pin(next_change(changes, Duration::ZERO)),
         pace: Box::pin(tokio::time::sleep_until(Instant::now())),
@@ -290,7 +285,11 @@ impl Body for Events {
             return Poll::Pending;
         };
         // An event stream has no end of its own, and must not hold up the program's.
-        if this.gateway.owner.look(|desk, _, _| desk.is_closing()) {
+        if this
+            .gateway
+            .scheduler
+            .read(|scheduler, _, _| scheduler.is_closing())
+        {
             return Poll::Ready(None);
         }
         let snapshot = this.gateway.snapshot();

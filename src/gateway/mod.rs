@@ -31,14 +31,14 @@ use tokio::sync::Semaphore;
 use crate::accept::room::Room;
 use crate::admit::hop::Hop;
 use crate::config::{BaseUrl, Loaded, Settings};
-use crate::desk::{Event, Owner, Rules, Watched};
-use crate::health::{Backoff, State, Stretch};
-use crate::pause::{self, Pause};
-use crate::queue::RequestId;
-use crate::record::Recorder;
-use crate::record::log::Log;
-use crate::record::snapshot::Notice;
+use crate::scheduler::health::{Backoff, State, Stretch};
+use crate::scheduler::pause::{self, Pause};
+use crate::scheduler::queue::RequestId;
+use crate::scheduler::{Event, Rules, SchedulerHandle};
 use crate::state::{ControlToken, Lock, StateDir, StateError};
+use crate::telemetry::Recorder;
+use crate::telemetry::log::Log;
+use crate::telemetry::snapshot::Notice;
 use crate::upstream::{PORTS, discover};
 
 use beside::Reads;
@@ -62,7 +62,7 @@ const LOOP: &str = "loop";
 /// What the stages share.
 pub struct Gateway {
     /// Line, slots, health, pause and pressure.
-    pub owner: Owner,
+    pub scheduler: SchedulerHandle,
     /// Where outcomes go.
     pub recorder: Recorder,
     pub(crate) reads: Reads,
@@ -129,13 +129,14 @@ impl Gateway {
 
     /// Cooldown left.
     pub fn cooldown_left(&self) -> Duration {
-        self.owner
-            .look(|desk, _, now| desk.health().cooldown_left(now.at))
+        self.scheduler
+            .read(|scheduler, _, now| scheduler.health().cooldown_left(now.at))
     }
 
     /// The cooldown that the next failure will start: what a request that just failed is told.
     pub fn next_cooldown(&self) -> Duration {
-        self.owner.look(|desk, _, _| desk.next_cooldown())
+        self.scheduler
+            .read(|scheduler, _, _| scheduler.next_cooldown())
     }
 
     /// Whether a model was seen to think before it answers.
@@ -184,7 +185,7 @@ impl Gateway {
             });
         }
         drop(notices);
-        self.owner.touch();
+        self.scheduler.touch();
     }
 
     /// Forgets a notice whose cause is gone.
@@ -195,7 +196,7 @@ impl Gateway {
         let is_news = notices.len() < before;
         drop(notices);
         if is_news {
-            self.owner.touch();
+            self.scheduler.touch();
         }
     }
 
@@ -206,20 +207,20 @@ impl Gateway {
     /// Counts somebody who looks.
     pub fn watch(self: &Arc<Self>) -> Watcher {
         if self.watchers.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.owner.feed(Event::Watched(Watched::Yes));
+            self.scheduler.send(Event::ViewersChanged { watched: true });
         }
         Watcher(Arc::clone(self))
     }
 
     /// Pauses inference; when it returns, a restart keeps the pause.
     pub async fn pause(self: &Arc<Self>, pause: Pause, running: pause::Running) {
-        self.owner.feed(Event::Paused { pause, running });
+        self.scheduler.send(Event::Paused { pause, running });
         self.keep_pause().await;
     }
 
     /// Resumes inference; when it returns, a restart keeps it so.
     pub async fn resume(self: &Arc<Self>) {
-        self.owner.feed(Event::Resumed);
+        self.scheduler.send(Event::Resumed);
         self.keep_pause().await;
     }
 
@@ -229,7 +230,7 @@ impl Gateway {
         let gateway = Arc::clone(self);
         let keep = move || {
             let _one_at_a_time = lock(&gateway.writing);
-            let pause = gateway.owner.look(|desk, _, _| desk.pause());
+            let pause = gateway.scheduler.read(|scheduler, _, _| scheduler.pause());
             match gateway.state.keep_pause(pause) {
                 Ok(()) => gateway.notice_over(UNKEPT),
                 Err(error) => gateway.tell_of_unkept(pause, &error),
@@ -278,13 +279,13 @@ impl Gateway {
     }
 
     fn is_cooling(&self) -> bool {
-        self.owner
-            .look(|desk, _, now| background::is_cooling(desk.health().state(), now.at))
+        self.scheduler
+            .read(|scheduler, _, now| background::is_cooling(scheduler.health().state(), now.at))
     }
 
     fn was_down(&self) -> bool {
-        self.owner
-            .look(|desk, _, _| matches!(desk.health().state(), State::Down { .. }))
+        self.scheduler
+            .read(|scheduler, _, _| matches!(scheduler.health().state(), State::Down { .. }))
     }
 
     /// Between two readings of memory while somebody runs or waits.
@@ -295,13 +296,15 @@ impl Gateway {
     /// A request is with the upstream.
     #[cfg(target_os = "linux")]
     fn is_answering(&self) -> bool {
-        self.owner.look(|desk, _, _| desk.slots().running() > 0)
+        self.scheduler
+            .read(|scheduler, _, _| scheduler.slots().running() > 0)
     }
 
     /// Nobody runs, waits or settles.
     fn is_idle(&self) -> bool {
-        self.owner
-            .look(|desk, _, _| desk.line().is_empty() && desk.slots().iter().next().is_none())
+        self.scheduler.read(|scheduler, _, _| {
+            scheduler.queue().is_empty() && scheduler.slots().iter().next().is_none()
+        })
     }
 
     /// Links to the configured server, or to none while `auto` has to find one.
@@ -370,12 +373,14 @@ impl Gateway {
 impl Drop for Watcher {
     fn drop(&mut self) {
         if self.0.watchers.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.0.owner.feed(Event::Watched(Watched::No));
+            self.0
+                .scheduler
+                .send(Event::ViewersChanged { watched: false });
         }
     }
 }
 
-/// The desk's rules, from the settings.
+/// The scheduler's rules, from the settings.
 fn rules(settings: &Settings, pace: sleep::Pace) -> Rules {
     Rules {
         slots: settings.upstream.slots.max(1),

@@ -11,10 +11,13 @@ use crate::admit::route::Route;
 use crate::refusal::Refusal;
 
 use super::Gateway;
-use super::service::{Passed, own_keys};
+use super::service::{AdmittedRequest, own_keys};
 
 /// The headers that go to the upstream.
-pub(super) fn upward_headers(gateway: &Gateway, passed: &Passed) -> Result<HeaderMap, Refusal> {
+pub(super) fn upward_headers(
+    gateway: &Gateway,
+    passed: &AdmittedRequest,
+) -> Result<HeaderMap, Refusal> {
     let mut secrets = own_keys(&passed.settings);
     // The token of this run is no less a secret for having come in the wrong header.
     secrets.push(Key {

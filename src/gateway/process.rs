@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::desk::Event;
-use crate::pressure::{Forecast, Level, TokenCost};
-use crate::record::snapshot;
+use crate::memory::{Forecast, Level, TokenCost};
 use crate::refusal::{Death, HowEnded, MemoryThen, Outage};
+use crate::scheduler::Event;
+use crate::telemetry::snapshot;
 use crate::upstream::process::{self, Found, Kills, Process};
 
 use super::link::Link;
@@ -63,7 +63,7 @@ impl Gateway {
                 let look = move || process::again(&process);
                 let now = tokio::task::spawn_blocking(look).await.ok().flatten();
                 if now.is_none() {
-                    self.bury();
+                    self.record_exit();
                 }
                 now
             }
@@ -109,7 +109,7 @@ impl Gateway {
             self.readings.follow(pid);
             self.readings.model_loaded();
             self.watched.who.send_replace(process);
-            self.owner.touch();
+            self.scheduler.touch();
         }
     }
 
@@ -207,7 +207,7 @@ impl Gateway {
             };
             let look = move || process::again(&known).is_none();
             if tokio::task::spawn_blocking(look).await.unwrap_or(false) {
-                return self.bury();
+                return self.record_exit();
             }
             if outage != Outage::Reset || tokio::time::Instant::now() >= deadline {
                 return None;
@@ -217,7 +217,7 @@ impl Gateway {
     }
 
     /// Notes the end of the known process, once, and tells of it.
-    fn bury(&self) -> Option<Death> {
+    fn record_exit(&self) -> Option<Death> {
         let (level, available) = self.readings.last();
         let mut life = lock(&self.watched.life);
         let Some(process) = life.process.take() else {
@@ -256,7 +256,7 @@ impl Gateway {
         self.notice(NOTICE, &format!("{death}. Start the model server again"));
         self.readings.follow(None);
         self.watched.who.send_replace(None);
-        self.owner.feed(Event::ProcessGone(death));
+        self.scheduler.send(Event::ProcessGone(death));
         Some(death)
     }
 
@@ -319,7 +319,7 @@ pub(super) async fn watch_life(gateway: Arc<Gateway>) {
             () = process::ended(&process) => {
                 let look = move || process::again(&process).is_none();
                 if tokio::task::spawn_blocking(look).await.unwrap_or(false) {
-                    gateway.bury();
+                    gateway.record_exit();
                 } else {
                     // The kernel spoke of a thread; the next probe sees the rest.
                     tokio::time::sleep(DYING).await;
@@ -341,7 +341,7 @@ fn shown(process: &Process, death: Death, now_ms: u64) -> snapshot::Death {
         memory_short: death.memory == MemoryThen::Short,
         resident: death.resident,
         available: death.available,
-        lived_ms: death.lived.map(crate::exchange::ms),
+        lived_ms: death.lived.map(crate::proxy::ms),
         at_ms: now_ms,
         text: death.to_string(),
     }

@@ -2,7 +2,7 @@
 //!
 //! Main memory is read wherever it is needed: that costs some ten microseconds. Graphics cards
 //! and the model's processes are read off the runtime and only while somebody runs or waits. Not
-//! here: the process's life ([`super::process`]) and what a level does (the desk, the plan).
+//! here: the process's life ([`super::process`]) and what a level does (the scheduler, the plan).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::config;
-use crate::desk::Event;
-use crate::pressure::vram::{Card, MemoryKind, VramReader};
-use crate::pressure::{
+use crate::memory::vram::{Card, MemoryKind, VramReader};
+use crate::memory::{
     Judge, Level, RamReader, Sample, Shortage, Stall, StallReader, Threshold, Thresholds, Verdict,
 };
-use crate::record::snapshot;
+use crate::scheduler::Event;
+use crate::telemetry::snapshot;
 
 use super::{Gateway, lock};
 
@@ -146,9 +146,9 @@ impl Readings {
 }
 
 impl Gateway {
-    /// Reads memory and tells the desk if its level changed.
+    /// Reads memory and tells the scheduler if its level changed.
     pub(super) fn read_memory(&self) {
-        let at = self.owner.clock().at();
+        let at = self.scheduler.clock().at();
         let vram = lock(&self.readings.cards).shortage.clone();
         let mut memory = lock(&self.readings.memory);
         if memory
@@ -175,7 +175,7 @@ impl Gateway {
                 cause = cause.as_deref(),
                 "memory pressure"
             );
-            self.owner.feed(Event::Pressure { level, cause });
+            self.scheduler.send(Event::Pressure { level, cause });
         }
     }
 
@@ -201,7 +201,7 @@ impl Gateway {
             reader.model_loaded();
         }
         drop(cards);
-        let seen = reader.read(&self.family(), self.owner.clock().at());
+        let seen = reader.read(&self.family(), self.scheduler.clock().at());
         let shortage = reader.judge(&seen);
         let mut cards = lock(&self.readings.cards);
         // What a card that fell asleep had before is still what is known of it.

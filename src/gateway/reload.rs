@@ -7,7 +7,7 @@
 use std::sync::{Arc, PoisonError};
 
 use crate::config::{BaseUrl, Fault, Loaded, Settings, Watch};
-use crate::desk::Event;
+use crate::scheduler::Event;
 
 use super::{Gateway, LOOP, rules};
 
@@ -116,8 +116,8 @@ fn put_in_force(gateway: &Gateway, before: &Settings, after: Loaded) {
         .write()
         .unwrap_or_else(PoisonError::into_inner) = Arc::clone(&settings);
     gateway
-        .owner
-        .feed(Event::Rules(Box::new(rules(&settings, gateway.pace()))));
+        .scheduler
+        .send(Event::Rules(Box::new(rules(&settings, gateway.pace()))));
     if settings.log.level != before.log.level
         && let Some(log) = &gateway.log
         && let Err(error) = log.relevel(settings.log.level.name())
@@ -137,7 +137,7 @@ fn put_in_force(gateway: &Gateway, before: &Settings, after: Loaded) {
             Ok(()) => {
                 gateway.notice_over(LOOP);
                 gateway.note_process(None);
-                gateway.owner.feed(Event::UpstreamChanged);
+                gateway.scheduler.send(Event::UpstreamChanged);
             }
             Err(error) => tracing::error!(%error, "cannot link to the configured upstream"),
         }

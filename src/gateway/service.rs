@@ -25,13 +25,13 @@ use crate::admit::keys::{self, Demand, Key};
 use crate::admit::route::{self, Admin, Needs, Route, Routed};
 use crate::admit::{caller, cors};
 use crate::config::Settings;
-use crate::desk::Event;
-use crate::exchange::{self, Call};
-use crate::fault;
-use crate::queue::RequestId;
-use crate::record::{self, Lane, Open};
+use crate::fault_injection;
+use crate::proxy::body::{ResponseBody, full};
+use crate::proxy::{self, Call};
 use crate::refusal::{Dialect, Part, Refusal, Wanted};
-use crate::relay::{ResponseBody, full};
+use crate::scheduler::Event;
+use crate::scheduler::queue::RequestId;
+use crate::telemetry::{self, Lane, PendingRecord};
 
 use super::onward::upward_headers;
 use super::{Gateway, body};
@@ -53,7 +53,7 @@ pub(super) enum Holder {
 }
 
 /// A request that passed the gates before its body.
-pub(super) struct Passed {
+pub(super) struct AdmittedRequest {
     pub(super) id: RequestId,
     pub(super) app: String,
     pub(super) routed: Routed,
@@ -78,13 +78,13 @@ pub(super) fn answer(gateway: Arc<Gateway>, accepted: Accepted) -> Answer {
         let mut response = outcome.unwrap_or_else(|refusal| {
             let now_ms = u64::try_from(crate::clock::unix_ms()).unwrap_or(0);
             if gateway.refused.note(&refusal, now_ms) {
-                // Nothing at the desk moved, and a person may wait to let this one in.
-                gateway.owner.touch();
+                // Nothing at the scheduler moved, and a person may wait to let this one in.
+                gateway.scheduler.touch();
             }
             refuse(&refusal, dialect)
         });
         let visitor = super::lock(&visitor).take();
-        dress(response.headers_mut(), id, visitor.as_ref());
+        set_common_headers(response.headers_mut(), id, visitor.as_ref());
         if turn.refusal().is_some() {
             response
                 .headers_mut()
@@ -164,7 +164,7 @@ async fn respond(
         }
     };
     *super::lock(&seen) = Some(visitor.clone());
-    let passed = Passed {
+    let passed = AdmittedRequest {
         id,
         app,
         routed,
@@ -196,7 +196,7 @@ fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, local: SocketAdd
         allowed_hosts: settings.access.allowed_hosts.clone(),
         allowed_origins: settings.access.allowed_origins.clone(),
     };
-    fault::at(fault::Stage::Gate);
+    fault_injection::at(fault_injection::Stage::Gate);
     gate.host(&parts.headers).map_err(bare)?;
     let path = parts.uri.path();
     let visitor = gate
@@ -294,11 +294,11 @@ impl Holder {
 
 async fn chat(
     gateway: Arc<Gateway>,
-    passed: Passed,
+    passed: AdmittedRequest,
     turn: &crate::accept::turn::Turn,
 ) -> Result<Response<ResponseBody>, Refusal> {
     let upward = upward_headers(&gateway, &passed)?;
-    let Passed {
+    let AdmittedRequest {
         id,
         app,
         body,
@@ -312,28 +312,31 @@ async fn chat(
         app,
         upward,
         arrived,
-        path: exchange::PATH,
+        path: proxy::PATH,
     };
     // Before the body comes: who leaves in the middle of it has left all the same.
-    let open = exchange::open(&call);
+    let open = proxy::open(&call);
     // A full line is told before the body is read: it may be megabytes.
-    if let Some(refusal) = gateway.owner.would_refuse() {
-        gateway.owner.feed(Event::Asked);
-        open.end(record::Ending::Refused(&refusal));
+    if let Some(refusal) = gateway.scheduler.check_admission() {
+        gateway.scheduler.send(Event::Rejected);
+        open.end(telemetry::Ending::Refused(&refusal));
         return Err(refusal);
     }
     let received = match body::receive(&gateway, body, &settings, turn).await {
         Ok(received) => received,
         Err(refusal) => {
-            open.end(record::Ending::Refused(&refusal));
+            open.end(telemetry::Ending::Refused(&refusal));
             return Err(refusal);
         }
     };
-    exchange::chat(call, open, received.bytes, received.share).await
+    proxy::chat(call, open, received.bytes, received.share).await
 }
 
 /// Answers a page's preflight; nobody else has a use for `OPTIONS`.
-fn preflight(passed: &Passed, methods: &'static str) -> Result<Response<ResponseBody>, Refusal> {
+fn preflight(
+    passed: &AdmittedRequest,
+    methods: &'static str,
+) -> Result<Response<ResponseBody>, Refusal> {
     if !cors::is_preflight(&passed.parts.headers, &passed.visitor) {
         return Err(Refusal::MethodNotAllowed { allow: methods });
     }
@@ -348,7 +351,7 @@ fn preflight(passed: &Passed, methods: &'static str) -> Result<Response<Response
 }
 
 /// Our own headers on every answer.
-fn dress(headers: &mut HeaderMap, id: RequestId, visitor: Option<&Visitor>) {
+fn set_common_headers(headers: &mut HeaderMap, id: RequestId, visitor: Option<&Visitor>) {
     if let Ok(value) = HeaderValue::try_from(id.to_string()) {
         headers.entry(X_REQUEST_ID).or_insert_with(|| value.clone());
         headers.insert(REQUEST_ID, value);
@@ -366,7 +369,7 @@ fn dress(headers: &mut HeaderMap, id: RequestId, visitor: Option<&Visitor>) {
 
 /// Records a request that was turned away at the gates.
 fn note(gateway: &Gateway, id: RequestId, refusal: &Refusal) {
-    open(gateway, id, None, "refused", Lane::Beside).end(record::Ending::Refused(refusal));
+    open(gateway, id, None, "refused", Lane::Passthrough).end(telemetry::Ending::Refused(refusal));
 }
 
 fn open(
@@ -375,13 +378,13 @@ fn open(
     app: Option<String>,
     path: &'static str,
     lane: Lane,
-) -> Open {
-    let arrival = record::Arrival {
+) -> PendingRecord {
+    let arrival = telemetry::Arrival {
         id: id.to_string(),
         app,
         path,
         lane,
         arrived_ms: u64::try_from(crate::clock::unix_ms()).unwrap_or(0),
     };
-    Open::new(&gateway.recorder, arrival)
+    PendingRecord::new(&gateway.recorder, arrival)
 }

@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::config::Settings;
-use crate::desk::Event;
 #[cfg(target_os = "linux")]
-use crate::kernel::{self, Told};
+use crate::fd_events::{self, FdWatch};
 #[cfg(target_os = "linux")]
 use crate::power::awake::Awake;
 use crate::power::{Source, Supplies};
+use crate::scheduler::Event;
 
 use super::{Gateway, rules};
 
@@ -79,7 +79,7 @@ impl Gateway {
         if self.battery.in_use.swap(battery, Ordering::Relaxed) != battery {
             tracing::info!(battery, "the machine's power changed");
             let rules = rules(&settings, self.pace());
-            self.owner.feed(Event::Rules(Box::new(rules)));
+            self.scheduler.send(Event::Rules(Box::new(rules)));
         }
     }
 
@@ -96,10 +96,10 @@ impl Gateway {
     }
 
     /// The machine is awake again.
-    fn woke(&self, slept: Duration) {
+    fn system_resumed(&self, slept: Duration) {
         tracing::info!(slept_s = slept.as_secs(), "the machine slept");
         self.drop_connections();
-        self.owner.feed(Event::Woke);
+        self.scheduler.send(Event::SystemResumed);
         self.see_power();
     }
 
@@ -114,9 +114,9 @@ impl Gateway {
 
 /// Watches for sleep, for as long as the gateway lives.
 pub(super) async fn watch(gateway: Arc<Gateway>) {
-    let mut changes = gateway.owner.changes();
+    let mut changes = gateway.scheduler.changes();
     let steps = Steps::ask();
-    let clock = gateway.owner.clock();
+    let clock = gateway.scheduler.clock();
     let mut known = clock.slept();
     loop {
         tokio::select! {
@@ -127,7 +127,7 @@ pub(super) async fn watch(gateway: Arc<Gateway>) {
         let slept = clock.slept().saturating_sub(known);
         if slept >= SLEEP {
             known += slept;
-            gateway.woke(slept);
+            gateway.system_resumed(slept);
         }
     }
 }
@@ -135,13 +135,13 @@ pub(super) async fn watch(gateway: Arc<Gateway>) {
 /// What tells that the wall clock was set, which waking up does too.
 struct Steps {
     #[cfg(target_os = "linux")]
-    told: Option<Told<OwnedFd>>,
+    told: Option<FdWatch<OwnedFd>>,
 }
 
 impl Steps {
     #[cfg(target_os = "linux")]
     fn ask() -> Self {
-        let told = kernel::clock_steps()
+        let told = fd_events::clock_steps()
             .inspect_err(|error| tracing::debug!(%error, "sleep is seen at the next event"))
             .ok();
         Self { told }
@@ -167,7 +167,7 @@ impl Steps {
 /// Keeps the machine awake while a request is in flight, if the configuration says so.
 #[cfg(target_os = "linux")]
 pub(super) async fn keep_awake(gateway: Arc<Gateway>) {
-    let mut changes = gateway.owner.changes();
+    let mut changes = gateway.scheduler.changes();
     let mut kept = None;
     let mut trouble = Trouble::default();
     loop {
@@ -236,12 +236,12 @@ impl Trouble {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::desk::{Arrival, Owner, ProbeReport};
-    use crate::pause::Pause;
-    use crate::pressure::Level;
-    use crate::queue::{Delivery, RequestId};
-    use crate::record::meter::Meter;
+    use crate::memory::Level;
     use crate::refusal::Refusal;
+    use crate::scheduler::pause::Pause;
+    use crate::scheduler::queue::{Delivery, RequestId};
+    use crate::scheduler::{Arrival, ProbeReport, SchedulerHandle};
+    use crate::telemetry::live_stats::LiveStats;
 
     #[test]
     fn on_battery_things_are_looked_at_more_seldom_only_if_that_is_wanted() {
@@ -261,7 +261,7 @@ mod tests {
         use std::io::Write as _;
         let (told, mut tells) = std::os::unix::net::UnixStream::pair().unwrap();
         let steps = Steps {
-            told: kernel::told(told.into()).ok(),
+            told: fd_events::told(told.into()).ok(),
         };
         let soon = Duration::from_millis(50);
         assert!(tokio::time::timeout(soon, steps.heard()).await.is_err());
@@ -279,11 +279,11 @@ mod tests {
         let clock = Clock::start();
         let rules = rules(&Settings::default(), Pace::Usual);
         let pause = Some(Pause { until_ms: None });
-        let (owner, mut effects) = Owner::new(rules, pause, clock.clone());
-        let ticking = owner.clone();
+        let (scheduler, mut effects) = SchedulerHandle::new(rules, pause, clock.clone());
+        let ticking = scheduler.clone();
         let ticks = tokio::spawn(async move { ticking.run().await });
-        owner.feed(Event::Resumed);
-        owner.feed(Event::Pressure {
+        scheduler.send(Event::Resumed);
+        scheduler.send(Event::Pressure {
             level: Level::Critical,
             cause: None,
         });
@@ -292,17 +292,17 @@ mod tests {
             id,
             bytes: 1,
             delivery: Delivery::Whole,
-            print: 1,
+            body_hash: 1,
         };
-        let meter = Meter::new(id, "test".to_owned(), None, false, clock.at());
-        let place = owner.arrive(arrival, Arc::new(meter));
+        let stats = LiveStats::new(id, "test".to_owned(), None, false, clock.at());
+        let place = scheduler.enqueue(arrival, Arc::new(stats));
         tokio::time::sleep(Duration::from_secs(1)).await;
         while effects.try_recv().is_ok() {}
-        owner.feed(Event::Probed(ProbeReport::Alive { wants_key: false }));
+        scheduler.send(Event::Probed(ProbeReport::Alive { wants_key: false }));
 
         clock.sleep_seen(Duration::from_secs(3600));
-        owner.feed(Event::Woke);
-        let turn = tokio::time::timeout(Duration::from_millis(10), place.turn());
+        scheduler.send(Event::SystemResumed);
+        let turn = tokio::time::timeout(Duration::from_millis(10), place.acquire());
         let refusal = turn.await.map(|turn| turn.err());
         assert!(
             matches!(refusal, Ok(Some(Refusal::MemoryPressure { .. }))),

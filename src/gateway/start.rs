@@ -23,12 +23,12 @@ use crate::admit::hop::Hop;
 use crate::clock::Clock;
 use crate::config::{BaseUrl, Loaded, Notice, Settings};
 use crate::demo::Demo;
-use crate::desk::{Effect, Event, Owner};
-use crate::pause::Pause;
-use crate::record::Recorder;
-use crate::record::log::Log;
 use crate::refusal::Cut;
+use crate::scheduler::pause::Pause;
+use crate::scheduler::{Effect, Event, SchedulerHandle};
 use crate::state::{Lock, StateDir, StateError};
+use crate::telemetry::Recorder;
+use crate::telemetry::log::Log;
 use crate::upstream::{BaseUrlError, Root};
 
 use super::beside::Reads;
@@ -191,7 +191,7 @@ async fn must_lead_elsewhere(
     }
 }
 
-/// The gateway without doors and without an upstream, and what its desk will want.
+/// The gateway without doors and without an upstream, and what its scheduler will want.
 fn build(
     loaded: Loaded,
     state: StateDir,
@@ -202,14 +202,15 @@ fn build(
     let settings = Arc::new(loaded.settings.clone());
     tell_of_place(&state);
     let pause = kept_pause(&state);
-    let (owner, effects) = Owner::new(rules(&settings, Pace::Usual), pause, Clock::start());
+    let (scheduler, effects) =
+        SchedulerHandle::new(rules(&settings, Pace::Usual), pause, Clock::start());
     let recorder = if settings.log.record {
         Recorder::in_directory(state.path())
     } else {
         Recorder::in_memory()
     };
     let gateway = Arc::new(Gateway {
-        owner,
+        scheduler,
         recorder,
         reads: Reads::default(),
         refused: Refused::default(),
@@ -272,7 +273,7 @@ fn work_beside(gateway: &Arc<Gateway>, effects: UnboundedReceiver<Effect>) -> Jo
     keep(&mut beside, gateway, sleep::watch);
     #[cfg(target_os = "linux")]
     keep(&mut beside, gateway, sleep::keep_awake);
-    let ticking = gateway.owner.clone();
+    let ticking = gateway.scheduler.clone();
     beside.spawn(async move { ticking.run().await });
     beside
 }
@@ -302,7 +303,7 @@ impl Running {
         // The last part of the time is for telling those that are cut.
         let grace = limit.saturating_sub(limit / 6);
         tracing::info!(limit_s = limit.as_secs_f64(), "stopping");
-        self.gateway.owner.feed(Event::ShutDown);
+        self.gateway.scheduler.send(Event::ShutDown);
         let closed = self.gateway.doors.close();
         let mut doors = std::pin::pin!(async {
             for door in closed {
@@ -310,7 +311,9 @@ impl Running {
             }
         });
         if timeout(grace, doors.as_mut()).await.is_err() {
-            self.gateway.owner.feed(Event::StopAll(Cut::ShuttingDown));
+            self.gateway
+                .scheduler
+                .send(Event::CancelAll(Cut::ShuttingDown));
             let rest = end.saturating_duration_since(Instant::now());
             // Whoever does not take the last event in time is cut off with the program.
             let _ = timeout(rest, doors).await;

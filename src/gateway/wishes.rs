@@ -2,16 +2,16 @@
 //! line behind them, or a tray in the same program.
 //!
 //! Not here: pause and resume, which are kept over a restart ([`Gateway::pause`]), and what the
-//! desk makes of a wish ([`crate::desk`]).
+//! scheduler makes of a wish ([`crate::scheduler`]).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::desk::{Arrival, Ending, Event};
-use crate::queue::{Delivery, RequestId};
-use crate::record::meter::Meter;
 use crate::refusal::Refusal;
-use crate::slot::Occupant;
+use crate::scheduler::queue::{Delivery, RequestId};
+use crate::scheduler::slots::Occupant;
+use crate::scheduler::{Arrival, Ending, Event};
+use crate::telemetry::live_stats::LiveStats;
 use crate::upstream::UnloadError;
 
 use super::Gateway;
@@ -20,11 +20,14 @@ use super::readings::Freed;
 impl Gateway {
     /// Ends a cooldown and probes; returns when the probe was answered, or had the time to be.
     pub async fn check(&self) {
-        let mut changes = self.owner.changes();
-        self.owner.feed(Event::CheckNow);
+        let mut changes = self.scheduler.changes();
+        self.scheduler.send(Event::CheckNow);
         let limit = self.settings().health.timeout + Duration::from_secs(3);
         let answered = async {
-            while self.owner.look(|desk, _, _| desk.is_probing()) {
+            while self
+                .scheduler
+                .read(|scheduler, _, _| scheduler.is_probing())
+            {
                 if changes.changed().await.is_err() {
                     return;
                 }
@@ -37,15 +40,16 @@ impl Gateway {
     /// Cancels one request, waiting or running; `None` where there is none of that name.
     pub fn cancel(&self, id: &str) -> Option<()> {
         let id: RequestId = id.parse().ok()?;
-        self.owner
-            .look(|_, seats, _| seats.contains_key(&id))
-            .then(|| self.owner.feed(Event::Cancelled { id }))
+        self.scheduler
+            .read(|_, waiters, _| waiters.contains_key(&id))
+            .then(|| self.scheduler.send(Event::Cancelled { id }))
     }
 
     /// Cancels the requests that hold a slot; those in line keep their places.
     pub fn stop(&self) {
-        let running: Vec<RequestId> = self.owner.look(|desk, _, _| {
-            desk.slots()
+        let running: Vec<RequestId> = self.scheduler.read(|scheduler, _, _| {
+            scheduler
+                .slots()
                 .iter()
                 .filter_map(|occupant| match occupant {
                     Occupant::Checking { ticket } | Occupant::Running { ticket, .. } => {
@@ -56,7 +60,7 @@ impl Gateway {
                 .collect()
         });
         for id in running {
-            self.owner.feed(Event::Cancelled { id });
+            self.scheduler.send(Event::Cancelled { id });
         }
     }
 
@@ -72,15 +76,19 @@ impl Gateway {
         self: &Arc<Self>,
         id: RequestId,
     ) -> Result<Result<(Vec<String>, Freed), UnloadError>, Refusal> {
-        let at = self.owner.clock().at();
-        let meter = Meter::new(id, "oneslot".to_owned(), None, false, at);
+        let at = self.scheduler.clock().at();
+        let stats = LiveStats::new(id, "oneslot".to_owned(), None, false, at);
         let arrival = Arrival {
             id,
             bytes: 0,
             delivery: Delivery::Whole,
-            print: id.0,
+            body_hash: id.0,
         };
-        let lease = self.owner.arrive(arrival, Arc::new(meter)).turn().await?;
+        let lease = self
+            .scheduler
+            .enqueue(arrival, Arc::new(stats))
+            .acquire()
+            .await?;
         let unloaded = self.free().await;
         lease.finish(Ending::Unsent);
         Ok(unloaded)

@@ -2,7 +2,7 @@
 
 use http::Method;
 use oneslot::admit::route::{self, Admin};
-use oneslot::record::snapshot::Face;
+use oneslot::telemetry::snapshot::Face;
 
 use super::sentence::{memory, minutes};
 use super::{Login, Seen, Whose};

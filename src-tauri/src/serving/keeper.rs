@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use oneslot::config::Loaded;
 use oneslot::gateway::{self, Options, Running, StartError};
-use oneslot::record::log::{self, Log};
 use oneslot::state::{Lock, LockError, read_running};
+use oneslot::telemetry::log::{self, Log};
 use tokio::time::sleep;
 
 use super::remote::Remote;

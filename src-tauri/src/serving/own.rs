@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oneslot::gateway::Gateway;
-use oneslot::record::log::Log;
-use oneslot::record::snapshot::{Face, Snapshot};
+use oneslot::telemetry::log::Log;
+use oneslot::telemetry::snapshot::{Face, Snapshot};
 use tokio::time::{Sleep, sleep};
 
 use crate::face::Whose;
@@ -89,7 +89,7 @@ async fn due(timer: Option<Sleep>) {
 
 #[cfg(test)]
 mod tests {
-    use oneslot::record::snapshot::Pause;
+    use oneslot::telemetry::snapshot::Pause;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::Method;
 use oneslot::gateway::Gateway;
-use oneslot::pause::{Pause, Running};
+use oneslot::scheduler::pause::{Pause, Running};
 use oneslot::state::read_running;
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use oneslot::config::Flag;
 use oneslot::gateway::{self, Options, StartError};
-use oneslot::record::log::{self, Log};
 use oneslot::state::{Lock, LockError, StateDir};
+use oneslot::telemetry::log::{self, Log};
 
 use crate::args::{Place, Serve};
 use crate::{Failure, HELD, out};
