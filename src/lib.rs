@@ -28,7 +28,10 @@ pub mod upstream;
 pub mod memory;
 pub mod telemetry;
 
-// What holds the stages together.
+// What the stages share, what builds them, what runs in the background.
+pub mod context;
+pub mod server;
+pub mod monitor;
 pub mod gateway;
 pub mod demo;
 pub mod doctor;

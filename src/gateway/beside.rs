@@ -23,7 +23,7 @@ use crate::telemetry::{self, Lane, PendingRecord};
 use crate::upstream::send::{Outgoing, is_encoded};
 use crate::upstream::{Kind, error_of, says_loop, without_sent_keys};
 
-use super::link::Link;
+use super::link::UpstreamHandle;
 use super::onward::upward_headers;
 use super::service::AdmittedRequest;
 use super::{Gateway, body, lock};
@@ -197,7 +197,7 @@ async fn relayed(
 /// What the upstream answers within `limit`. Where it does not, an earlier copy may serve.
 async fn asked(
     gateway: &Gateway,
-    link: &Link,
+    link: &UpstreamHandle,
     outgoing: &Outgoing,
     limit: Duration,
 ) -> Result<(Parts, Held), Refusal> {
@@ -228,7 +228,7 @@ async fn asked(
 fn judged(
     (parts, held): (Parts, Held),
     path: &str,
-    link: &Link,
+    link: &UpstreamHandle,
     sent: &HeaderMap,
 ) -> Result<(Head, Bytes), Refusal> {
     let bytes = match held {

@@ -25,6 +25,8 @@ use crate::scheduler::queue::RequestId;
 use crate::telemetry::metrics;
 use crate::telemetry::snapshot::{Face, Snapshot};
 
+use crate::monitor;
+
 use super::service::{AdmittedRequest, Holder};
 use super::{Gateway, Watcher, body};
 
@@ -58,7 +60,7 @@ struct PauseWish {
 
 /// The places of those who follow the events.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(crate) struct Streams {
     anybody: Arc<Semaphore>,
     holders: Arc<Semaphore>,
 }
@@ -72,7 +74,7 @@ pub(super) async fn own(
     match own {
         Own::Alive => Ok(json(StatusCode::OK, &serde_json::json!({ "ok": true }))),
         Own::Status => {
-            gateway.read_memory();
+            monitor::memory::read(&gateway);
             Ok(json(StatusCode::OK, &gateway.snapshot()))
         }
         Own::Events => {
@@ -81,7 +83,7 @@ pub(super) async fn own(
             events(&gateway, watched, gateway.streams.place(holder)?)
         }
         Own::Metrics => {
-            gateway.read_memory();
+            monitor::memory::read(&gateway);
             let text = metrics::render(&gateway.snapshot(), &gateway.recorder.counts());
             let mut response = Response::new(full(text.into()));
             let kind = HeaderValue::from_static(metrics::CONTENT_TYPE);
@@ -90,7 +92,7 @@ pub(super) async fn own(
         }
         Own::Pause => pause(&gateway, passed).await,
         Own::Resume => {
-            gateway.resume().await;
+            monitor::pause::resume(&gateway).await;
             Ok(json(StatusCode::OK, &gateway.snapshot()))
         }
         Own::Check => {
@@ -142,7 +144,7 @@ async fn pause(
         Running::Finish
     };
     let until_ms = wish.until_ms;
-    gateway.pause(Pause { until_ms }, running).await;
+    monitor::pause::pause(gateway, Pause { until_ms }, running).await;
     let unloaded = if wish.unload {
         Some(gateway.free().await)
     } else {
@@ -191,7 +193,7 @@ fn watched(query: &str) -> bool {
 
 impl Streams {
     /// All of them free.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             anybody: Arc::new(Semaphore::new(FOR_ANYBODY)),
             holders: Arc::new(Semaphore::new(FOR_HOLDERS)),

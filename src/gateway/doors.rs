@@ -33,14 +33,14 @@ const BACK_LOOK: Duration = Duration::from_secs(1);
 const LOST: &str = "listen_lost";
 
 /// A listener, and the address that was asked for.
-pub(super) struct Bound {
-    pub(super) asked: SocketAddr,
-    pub(super) address: SocketAddr,
+pub(crate) struct Bound {
+    pub(crate) asked: SocketAddr,
+    pub(crate) address: SocketAddr,
     listener: TcpListener,
 }
 
 /// All listeners of a gateway.
-pub(super) struct Doors {
+pub(crate) struct Doors {
     crowd: Arc<Crowd>,
     open: Mutex<Opened>,
     lost: watch::Sender<Vec<Place>>,
@@ -71,7 +71,7 @@ struct Open {
 
 impl Doors {
     /// None open yet; `connections` may be held at once, over all of them.
-    pub(super) fn new(connections: usize) -> Self {
+    pub(crate) fn new(connections: usize) -> Self {
         Self {
             crowd: Crowd::of(descriptors::room_for(connections)),
             open: Mutex::default(),
@@ -81,7 +81,7 @@ impl Doors {
     }
 
     /// The addresses served on, in the order in which they were opened.
-    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         let open = lock(&self.open);
         open.doors.iter().map(|open| open.address).collect()
     }
@@ -91,7 +91,7 @@ impl Doors {
         clippy::disallowed_methods,
         reason = "the handle is kept until the door is closed"
     )]
-    pub(super) fn open(&self, gateway: &Arc<Gateway>, bound: Bound) {
+    pub(crate) fn open(&self, gateway: &Arc<Gateway>, bound: Bound) {
         let mut opened = lock(&self.open);
         if opened.is_over {
             return;
@@ -112,7 +112,7 @@ impl Doors {
     ///
     /// # Errors
     /// A new address could not be opened; everything is then as it was.
-    pub(super) async fn change(
+    pub(crate) async fn change(
         &self,
         gateway: &Arc<Gateway>,
         wanted: &[SocketAddr],
@@ -131,7 +131,7 @@ impl Doors {
                 }
             };
             for (code, text) in notices {
-                gateway.notice(code, &text);
+                gateway.notices.add(code, &text);
             }
             for bound in listeners {
                 self.open(gateway, bound);
@@ -225,11 +225,11 @@ impl Doors {
     /// These are lost now, and no others: a person is told, and nobody is sent there any more.
     fn lose(&self, gateway: &Gateway, lost: Vec<Place>) {
         if lost.is_empty() {
-            gateway.notice_over(LOST);
+            gateway.notices.remove(LOST);
         } else {
             let addresses: Vec<String> = lost.iter().map(|one| one.address.to_string()).collect();
             let addresses = addresses.join(", ");
-            gateway.notice(
+            gateway.notices.add(
                 LOST,
                 &format!(
                     "OneSlot no longer listens on {addresses}: it tries again every second, until \
@@ -253,7 +253,7 @@ impl Doors {
     }
 
     /// Closes all for good; each handle ends when the connections of its door have.
-    pub(super) fn close(&self) -> Vec<JoinHandle<()>> {
+    pub(crate) fn close(&self) -> Vec<JoinHandle<()>> {
         let mut open = lock(&self.open);
         open.is_over = true;
         let doors = std::mem::take(&mut open.doors).into_iter();
@@ -267,7 +267,7 @@ impl Doors {
 }
 
 /// Tries to have lost addresses back, for as long as the gateway lives.
-pub(super) async fn have_back(gateway: Arc<Gateway>) {
+pub(crate) async fn have_back(gateway: Arc<Gateway>) {
     let doors = &gateway.doors;
     let mut lost = doors.lost.subscribe();
     while lost.wait_for(|lost| !lost.is_empty()).await.is_ok() {
@@ -295,7 +295,7 @@ fn door(
 }
 
 /// Listens on every address. The first must work; of the others it is said what is wrong.
-pub(super) async fn listen(
+pub(crate) async fn listen(
     addresses: &[SocketAddr],
     port: Option<u16>,
 ) -> Result<(Vec<Bound>, Vec<(&'static str, String)>), StartError> {
@@ -435,7 +435,7 @@ mod tests {
     }
 
     fn told(gateway: &Gateway) -> Option<String> {
-        let notices = gateway.notices();
+        let notices = gateway.notices.all();
         let lost = notices.into_iter().find(|one| one.code == LOST);
         lost.map(|one| one.text)
     }
@@ -444,7 +444,7 @@ mod tests {
     async fn an_address_that_somebody_took_is_had_back_when_it_is_free() {
         let home = tempfile::tempdir().unwrap();
         let running = gateway(home.path()).await;
-        let gateway = running.gateway();
+        let gateway = running.context();
         let (stranger, place) = taken();
         gateway.doors.open_again(gateway, vec![place]);
         let text = told(gateway).unwrap();
@@ -461,7 +461,7 @@ mod tests {
     async fn a_change_keeps_trying_for_what_is_still_wanted_and_forgets_the_rest() {
         let home = tempfile::tempdir().unwrap();
         let running = gateway(home.path()).await;
-        let gateway = running.gateway();
+        let gateway = running.context();
         let ((_one, wanted), (two, unwanted)) = (taken(), taken());
         gateway.doors.open_again(gateway, vec![wanted, unwanted]);
         let own = gateway.settings().listen.clone();
@@ -483,7 +483,7 @@ mod tests {
     async fn what_falls_free_when_all_is_over_is_not_opened() {
         let home = tempfile::tempdir().unwrap();
         let running = gateway(home.path()).await;
-        let gateway = Arc::clone(running.gateway());
+        let gateway = Arc::clone(running.context());
         let (stranger, place) = taken();
         gateway.doors.close();
         drop(stranger);

@@ -26,6 +26,7 @@ use crate::admit::route::{self, Admin, Needs, Route, Routed};
 use crate::admit::{caller, cors};
 use crate::config::Settings;
 use crate::fault_injection;
+use crate::monitor::probe::LOOP;
 use crate::proxy::body::{ResponseBody, full};
 use crate::proxy::{self, Call};
 use crate::refusal::{Dialect, Part, Refusal, Wanted};
@@ -150,7 +151,10 @@ async fn respond(
         Ok(()) => Ok(passed),
         Err(refusal) => {
             if gateway.hop.was_here(&parts.headers) {
-                gateway.leads_back();
+                gateway.notices.add(
+                    LOOP,
+                    "upstream.base_url leads back to this gateway, perhaps through another OneSlot: point it at the model server",
+                );
             }
             Err((refusal, Some(passed.0)))
         }
@@ -307,7 +311,7 @@ async fn chat(
         ..
     } = passed;
     let call = Call {
-        gateway: Arc::clone(&gateway),
+        context: Arc::clone(&gateway),
         id,
         app,
         upward,

@@ -20,7 +20,7 @@ use crate::telemetry::snapshot::{self, Face, HealthState, Item, RefusedKind, Sna
 use crate::upstream::{Kind, WindowReading, WindowSource};
 
 use super::Gateway;
-use super::link::Link;
+use super::link::UpstreamHandle;
 
 /// Requests shown of those that ended.
 const RECENT: usize = 50;
@@ -49,17 +49,17 @@ impl Gateway {
         shown.listen = self.addresses().iter().map(ToString::to_string).collect();
         shown.latency = self.recorder.latency(now_ms);
         shown.recent = self.recorder.recent(RECENT);
-        shown.pressure = self.shown_pressure();
+        shown.pressure = self.memory.shown();
         shown.refused_origins = self.turned_away(&settings);
-        shown.notices = self.notices();
+        shown.notices = self.notices.all();
         if let Some(link) = &link {
             let identity = link.upstream.known();
             shown.upstream = snapshot::Upstream {
                 base_url: Some(link.upstream.root().to_string()),
                 kind: identity.as_ref().map(|identity| identity.kind.to_string()),
                 model: identity.and_then(|identity| identity.models.into_iter().next()),
-                process: self.shown_process(),
-                last_death: self.shown_death(),
+                process: self.process.shown(),
+                last_death: self.process.last_death(),
                 wants_key: self
                     .scheduler
                     .read(|scheduler, _, _| scheduler.health().wants_key()),
@@ -92,7 +92,7 @@ impl Gateway {
     }
 
     /// What a request that came now would be allowed.
-    fn shown_plan(&self, settings: &Settings, link: Option<&Link>) -> snapshot::Plan {
+    fn shown_plan(&self, settings: &Settings, link: Option<&UpstreamHandle>) -> snapshot::Plan {
         let ladder = if settings.degrade.ladder {
             Ladder::On
         } else {
@@ -120,7 +120,7 @@ impl Gateway {
 }
 
 /// The window, if one is known.
-fn known_window(settings: &Settings, link: Option<&Link>) -> Option<u64> {
+fn known_window(settings: &Settings, link: Option<&UpstreamHandle>) -> Option<u64> {
     if let Context::Tokens(tokens) = settings.window.context {
         return Some(tokens);
     }

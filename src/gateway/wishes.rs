@@ -14,8 +14,9 @@ use crate::scheduler::{Arrival, Ending, Event};
 use crate::telemetry::live_stats::LiveStats;
 use crate::upstream::UnloadError;
 
+use super::Freed;
 use super::Gateway;
-use super::readings::Freed;
+use crate::monitor;
 
 impl Gateway {
     /// Ends a cooldown and probes; returns when the probe was answered, or had the time to be.
@@ -101,16 +102,16 @@ impl Gateway {
     /// There is no server, or it did not do it.
     pub async fn free(self: &Arc<Self>) -> Result<(Vec<String>, Freed), UnloadError> {
         let link = self.link().ok_or(UnloadError::List)?;
-        let before = self.held().await;
+        let before = monitor::memory::held(self).await;
         let unloaded = link.upstream.unload(None).await;
         link.forget_window();
         let models = unloaded?;
         let freed = if models.is_empty() {
             Freed::default()
         } else {
-            self.freed_since(before).await
+            monitor::memory::freed_since(self, before).await
         };
-        self.leave_cards();
+        self.memory.close_cards();
         tracing::info!(
             models = models.len(),
             ram = freed.ram,

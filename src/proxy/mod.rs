@@ -25,8 +25,8 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tokio::time::Instant;
 
 use crate::accept::room::Share;
+use crate::context::Context;
 use crate::fault_injection;
-use crate::gateway::Gateway;
 use crate::proxy::body::buffered::WholeBody;
 use crate::proxy::body::keepalive::{Committed, Promised};
 use crate::proxy::body::stream::StreamRelay;
@@ -51,8 +51,8 @@ pub(crate) use timeouts::SECOND_LOOK;
 
 /// A chat that was admitted, with its whole body.
 pub struct Call {
-    /// The gateway.
-    pub gateway: Arc<Gateway>,
+    /// The context.
+    pub context: Arc<Context>,
     /// Names it.
     pub id: RequestId,
     /// The calling app.
@@ -98,8 +98,8 @@ pub fn open(call: &Call) -> PendingRecord {
         lane: Lane::Inference,
         arrived_ms: u64::try_from(crate::clock::unix_ms()).unwrap_or(0),
     };
-    let mut open = PendingRecord::new(&call.gateway.recorder, arrival);
-    let (waiting, failures) = call.gateway.scheduler.read(|scheduler, _, _| {
+    let mut open = PendingRecord::new(&call.context.recorder, arrival);
+    let (waiting, failures) = call.context.scheduler.read(|scheduler, _, _| {
         (
             scheduler.queue().len(),
             scheduler.health().consecutive_failures(),
@@ -123,10 +123,10 @@ pub async fn chat(
     body: Bytes,
     share: Share,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    let settings = call.gateway.settings();
+    let settings = call.context.settings();
     let commit_after = settings.relay.commit_after;
     let arrived = call.arrived;
-    let (chat, body_hash) = match read(&call.gateway, body).await {
+    let (chat, body_hash) = match read(&call.context, body).await {
         Ok(read) => read,
         Err(refusal) => {
             open.end(telemetry::Ending::Refused(&refusal));
@@ -146,7 +146,7 @@ pub async fn chat(
 
 /// Reads a chat, and what it is recognised by. A large one is read beside the others, who would
 /// have to wait for it, and alone: what reading needs is needed once.
-async fn read(gateway: &Gateway, body: Bytes) -> Result<(Chat, u64), Refusal> {
+async fn read(context: &Context, body: Bytes) -> Result<(Chat, u64), Refusal> {
     let is_large = body.len() > LARGE;
     let read = move || {
         let body_hash = print_of(&body);
@@ -155,7 +155,7 @@ async fn read(gateway: &Gateway, body: Bytes) -> Result<(Chat, u64), Refusal> {
     if !is_large {
         return read();
     }
-    let _turn = gateway.large.acquire().await;
+    let _turn = context.large.acquire().await;
     tokio::task::spawn_blocking(read)
         .await
         .unwrap_or(Err(Refusal::Internal))
@@ -180,12 +180,12 @@ async fn work(
     body_hash: u64,
     share: Share,
 ) -> Result<UpstreamResponse, Refusal> {
-    let gateway = Arc::clone(&call.gateway);
+    let context = Arc::clone(&call.context);
     open.model = chat.model().map(str::to_owned);
     open.stream = chat.is_stream();
     open.asked = chat.asked();
     open.queue_length = Some(
-        gateway
+        context
             .scheduler
             .read(|scheduler, _, _| scheduler.queue().len()) as u64,
     );
@@ -194,11 +194,11 @@ async fn work(
         call.app.clone(),
         open.model.clone(),
         chat.is_stream(),
-        gateway.scheduler.clock().at(),
+        context.scheduler.clock().at(),
     ));
-    let mut guard = RequestGuard::new(open, Arc::clone(&stats), Arc::clone(&gateway));
+    let mut guard = RequestGuard::new(open, Arc::clone(&stats), Arc::clone(&context));
     let mut counts = fit::Counts::default();
-    if let Some(refusal) = fit::never_fits(&gateway, &chat, &mut counts).await {
+    if let Some(refusal) = fit::never_fits(&context, &chat, &mut counts).await {
         guard.refuse(&refusal, Ending::Unsent);
         return Err(refusal);
     }
@@ -212,7 +212,7 @@ async fn work(
         },
         body_hash,
     };
-    let place = gateway.scheduler.enqueue(arrival, stats);
+    let place = context.scheduler.enqueue(arrival, stats);
     drop(share);
     fault_injection::at(fault_injection::Stage::Queue);
     let lease = match place.acquire().await {

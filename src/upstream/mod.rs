@@ -17,6 +17,8 @@ mod window;
 mod cloud_models;
 mod tokenize;
 mod activity;
+pub mod current;
+pub mod handle;
 mod preload;
 mod unload;
 mod errors;
@@ -24,6 +26,7 @@ mod redact;
 mod overflow;
 pub mod process;
 pub mod send;
+pub mod thinking;
 
 #[cfg(test)]
 #[expect(

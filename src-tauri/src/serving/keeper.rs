@@ -115,7 +115,7 @@ async fn serve(shared: &Arc<Shared>, lock: Lock, log: &mut Option<Log>) -> bool 
 async fn follow(shared: &Arc<Shared>, running: Running, log: Option<&Log>) {
     let mut ends = shared.ends.subscribe();
     tokio::select! {
-        () = own::show(shared, running.gateway(), log) => {}
+        () = own::show(shared, running.context(), log) => {}
         _ = ends.wait_for(|ends| *ends) => {}
     }
     shared.put_behind(Behind::Nobody);

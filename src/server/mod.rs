@@ -1,50 +1,45 @@
-//! Start and end of a gateway.
+//! The composition root: builds the parts, opens the listeners, starts the background tasks, and
+//! shuts down.
 //!
-//! The port is bound before anything else, so that a second program learns at once that it is
-//! taken; the first line of service is true when it is printed. The end refuses what waits, lets
-//! what runs finish within its grace time, and then says in the stream that it was cut.
+//! The port is bound before anything else, so that a second program fails at once and the first
+//! printed line is true. Shutdown refuses queued requests, lets running answers finish within the
+//! grace time, and then ends their streams with an error event.
 
-use std::collections::HashSet;
+mod reload;
+
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, Once, RwLock};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::accept::caught;
-use crate::accept::room::Room;
 use crate::admit::hop::Hop;
 use crate::clock::Clock;
-use crate::config::{BaseUrl, Loaded, Notice, Settings};
+use crate::config::{BaseUrl, Loaded, Notice, Preset, Settings};
 use crate::demo::Demo;
 use crate::refusal::Cut;
 use crate::scheduler::pause::Pause;
-use crate::scheduler::{Effect, Event, SchedulerHandle};
+use crate::scheduler::{Effect, Event, Rules, SchedulerHandle};
 use crate::state::{Lock, StateDir, StateError};
 use crate::telemetry::Recorder;
 use crate::telemetry::log::Log;
 use crate::upstream::{BaseUrlError, Root};
 
-use super::beside::Reads;
-use super::doors::{self, Doors, listen};
-use super::link::LinkError;
-use super::readings::Readings;
-use super::refused::Refused;
-use super::sleep::{self, Battery, Pace};
-use super::{Gateway, WatchedProcess, background, control, process as life, reload, rules};
+use crate::context::{Context, Parts, lock};
+use crate::gateway::doors::{self, listen};
+use crate::monitor;
+use crate::scheduler::health::{Backoff, Stretch};
+use crate::upstream::current::CurrentUpstream;
+use crate::upstream::handle::LinkError;
 
 /// How long what is being written or read at the end may take.
 const LAST_WRITES: Duration = Duration::from_secs(1);
-/// Between a panic of a task beside the requests and its next start.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What a gateway is made of.
+/// What a context is made of.
 pub struct Options {
     /// The settings and where they came from.
     pub loaded: Loaded,
@@ -52,13 +47,13 @@ pub struct Options {
     pub state: StateDir,
     /// The right to serve with that state.
     pub lock: Lock,
-    /// What is behind the gateway.
+    /// What is behind the context.
     pub serve: Serve,
-    /// The log, so that a reloaded `log.level` takes effect; `None` for a gateway without one.
+    /// The log, so that a reloaded `log.level` takes effect; `None` for a context without one.
     pub log: Option<Log>,
 }
 
-/// What is behind the gateway.
+/// What is behind the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serve {
     /// A model server.
@@ -67,7 +62,7 @@ pub enum Serve {
     Demo,
 }
 
-/// Why a gateway did not start.
+/// Why a context did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Another program holds the port.
@@ -98,8 +93,8 @@ pub enum StartError {
         /// The address.
         address: SocketAddr,
     },
-    /// The upstream would be the gateway itself.
-    #[error("upstream.base_url {root} is this gateway's own address: point it at the model server")]
+    /// The upstream would be the context itself.
+    #[error("upstream.base_url {root} is this context's own address: point it at the model server")]
     Loop {
         /// The root.
         root: Root,
@@ -118,15 +113,15 @@ pub enum StartError {
     State(#[source] StateError),
 }
 
-/// A gateway that serves.
+/// A context that serves.
 pub struct Running {
-    gateway: Arc<Gateway>,
+    context: Arc<Context>,
     addresses: Vec<SocketAddr>,
-    beside: JoinSet<()>,
+    tasks: JoinSet<()>,
     _demo: Option<Demo>,
 }
 
-/// Starts a gateway on the current runtime.
+/// Starts a context on the current runtime.
 ///
 /// # Errors
 /// Whatever keeps it from serving; nothing is left running then.
@@ -148,22 +143,28 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     must_lead_elsewhere(&addresses, &loaded.settings).await?;
     let base_url = loaded.settings.upstream.base_url.clone();
     let demo_root = demo.as_ref().map(|_| base_url);
-    let (gateway, effects) = build(loaded, state, lock, log, demo_root);
+    let (context, effects) = build(loaded, state, lock, log, demo_root);
     for (code, text) in notices {
-        gateway.notice(code, &text);
+        context.notices.add(code, &text);
     }
-    tell_of_settings(&gateway);
-    let settings = gateway.settings();
-    gateway.relink(&settings).map_err(StartError::Link)?;
+    report_settings(&context);
+    let settings = context.settings();
+    context
+        .upstream
+        .relink(&settings)
+        .map_err(StartError::Link)?;
+    context.reads.forget();
     for bound in listeners {
-        gateway.doors.open(&gateway, bound);
+        context.doors.open(&context, bound);
     }
-    gateway.publish().map_err(StartError::State)?;
-    let beside = work_beside(&gateway, effects);
+    context.publish().map_err(StartError::State)?;
+    let mut tasks = monitor::spawn(&context, effects);
+    monitor::restarting(&mut tasks, &context, doors::have_back);
+    monitor::restarting(&mut tasks, &context, reload::watch);
     Ok(Running {
-        gateway,
+        context: context,
         addresses,
-        beside,
+        tasks,
         _demo: demo,
     })
 }
@@ -191,57 +192,63 @@ async fn must_lead_elsewhere(
     }
 }
 
-/// The gateway without doors and without an upstream, and what its scheduler will want.
+/// The shared parts, without listeners and without an upstream, and the effects that the
+/// scheduler will ask for.
 fn build(
     loaded: Loaded,
     state: StateDir,
     lock: Lock,
     log: Option<Log>,
-    demo_root: Option<BaseUrl>,
-) -> (Arc<Gateway>, UnboundedReceiver<Effect>) {
-    let settings = Arc::new(loaded.settings.clone());
-    tell_of_place(&state);
+    demo: Option<BaseUrl>,
+) -> (Arc<Context>, UnboundedReceiver<Effect>) {
+    report_permissions(&state);
     let pause = kept_pause(&state);
-    let (scheduler, effects) =
-        SchedulerHandle::new(rules(&settings, Pace::Usual), pause, Clock::start());
-    let recorder = if settings.log.record {
+    let (scheduler, effects) = SchedulerHandle::new(rules(&loaded.settings), pause, Clock::start());
+    let recorder = if loaded.settings.log.record {
         Recorder::in_directory(state.path())
     } else {
         Recorder::in_memory()
     };
-    let gateway = Arc::new(Gateway {
+    let hop = Hop::new(std::process::id(), random());
+    let context = Context::new(Parts {
         scheduler,
         recorder,
-        reads: Reads::default(),
-        refused: Refused::default(),
-        room: Room::of(settings.access.max_upload_bytes),
-        readings: Readings::new(&settings.pressure),
-        watched: WatchedProcess::new(),
-        battery: Battery::default(),
-        doors: Doors::new(settings.access.max_connections),
-        loaded: RwLock::new(Arc::new(loaded)),
-        settings: RwLock::new(settings),
-        link: RwLock::new(None),
-        generation: AtomicU64::new(0),
-        reasoning: Mutex::new(HashSet::new()),
-        notices: Mutex::new(Vec::new()),
-        demo_root,
+        upstream: CurrentUpstream::new(hop.clone(), demo),
+        hop,
         log,
-        token: lock.token().clone(),
-        lock: Mutex::new(Some(lock)),
         state,
-        writing: Mutex::default(),
-        large: Semaphore::new(1),
-        hop: Hop::new(std::process::id(), random()),
-        next_id: AtomicU64::new(first_id()),
-        watchers: AtomicUsize::new(0),
-        streams: control::Streams::new(),
+        lock,
+        loaded,
+        first_id: first_id(),
     });
-    (gateway, effects)
+    (Arc::new(context), effects)
 }
 
-/// Says how the directory was found, once however often the gateway is started in it.
-fn tell_of_place(state: &StateDir) {
+/// The scheduler's rules, from the settings.
+pub(crate) fn rules(settings: &Settings) -> Rules {
+    Rules {
+        slots: settings.upstream.slots.max(1),
+        max_waiting: settings.queue.max_waiting,
+        max_bytes: usize::try_from(settings.queue.max_bytes).unwrap_or(usize::MAX),
+        max_wait_stream: settings.queue.max_wait,
+        max_wait_whole: settings.queue.max_wait_whole,
+        full_status: settings.queue.full_status,
+        fresh: settings.health.fresh,
+        idle_interval: settings.health.idle_interval,
+        backoff: Backoff {
+            base: settings.health.cooldown,
+            max: settings.health.cooldown_max,
+            stretch: match settings.preset {
+                Preset::Balanced => Stretch::UnderPressure,
+                Preset::Strict => Stretch::Never,
+            },
+        },
+        loading: settings.timeouts.loading,
+    }
+}
+
+/// Says how the directory was found, once however often the context is started in it.
+fn report_permissions(state: &StateDir) {
     static TOLD: Once = Once::new();
     if let Some(mode) = state.was_open() {
         let (directory, mode) = (state.path().display(), format!("{mode:o}"));
@@ -259,26 +266,7 @@ fn kept_pause(state: &StateDir) -> Option<Pause> {
     })
 }
 
-/// What goes on beside requests for as long as the gateway lives.
-fn work_beside(gateway: &Arc<Gateway>, effects: UnboundedReceiver<Effect>) -> JoinSet<()> {
-    let mut beside = JoinSet::new();
-    beside.spawn(background::carry_out(Arc::clone(gateway), effects));
-    keep(&mut beside, gateway, background::watch_memory);
-    keep(&mut beside, gateway, background::watch_process);
-    keep(&mut beside, gateway, life::watch_life);
-    #[cfg(target_os = "linux")]
-    keep(&mut beside, gateway, background::hear_stalls);
-    keep(&mut beside, gateway, doors::have_back);
-    keep(&mut beside, gateway, reload::watch);
-    keep(&mut beside, gateway, sleep::watch);
-    #[cfg(target_os = "linux")]
-    keep(&mut beside, gateway, sleep::keep_awake);
-    let ticking = gateway.scheduler.clone();
-    beside.spawn(async move { ticking.run().await });
-    beside
-}
-
-/// Ends the runtime that a gateway ran on: whoever still reads from a disk that does not answer
+/// Ends the runtime that a context ran on: whoever still reads from a disk that does not answer
 /// keeps nobody from ending.
 pub fn end(runtime: Runtime) {
     runtime.shutdown_timeout(LAST_WRITES);
@@ -291,60 +279,44 @@ impl Running {
     }
 
     /// What the stages share: for a face that shows it.
-    pub fn gateway(&self) -> &Arc<Gateway> {
-        &self.gateway
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
     }
 
     /// Ends within `timeouts.shutdown_s`: no new work, the line refused, running answers given
     /// the time to finish and then cut in their own form.
     pub async fn shutdown(mut self) {
-        let limit = self.gateway.settings().timeouts.shutdown;
+        let limit = self.context.settings().timeouts.shutdown;
         let end = Instant::now() + limit;
         // The last part of the time is for telling those that are cut.
         let grace = limit.saturating_sub(limit / 6);
         tracing::info!(limit_s = limit.as_secs_f64(), "stopping");
-        self.gateway.scheduler.send(Event::ShutDown);
-        let closed = self.gateway.doors.close();
+        self.context.scheduler.send(Event::ShutDown);
+        let closed = self.context.doors.close();
         let mut doors = std::pin::pin!(async {
             for door in closed {
                 let _ = door.await;
             }
         });
         if timeout(grace, doors.as_mut()).await.is_err() {
-            self.gateway
+            self.context
                 .scheduler
                 .send(Event::CancelAll(Cut::ShuttingDown));
             let rest = end.saturating_duration_since(Instant::now());
             // Whoever does not take the last event in time is cut off with the program.
             let _ = timeout(rest, doors).await;
         }
-        self.beside.abort_all();
-        self.gateway.recorder.flush();
+        self.tasks.abort_all();
+        self.context.recorder.flush();
         tracing::info!("stopped");
-        drop(super::lock(&self.gateway.lock).take());
+        drop(lock(&self.context.instance).take());
     }
-}
-
-/// Runs a task for as long as the gateway lives, again if it panics: what it watches would else
-/// stay as it was seen last.
-fn keep<W, F>(beside: &mut JoinSet<()>, gateway: &Arc<Gateway>, work: W)
-where
-    W: Fn(Arc<Gateway>) -> F + Send + 'static,
-    F: Future<Output = ()> + Send,
-{
-    let gateway = Arc::clone(gateway);
-    beside.spawn(async move {
-        while caught(work(Arc::clone(&gateway))).await.is_none() {
-            tracing::error!("a task beside the requests failed and is started again");
-            tokio::time::sleep(AGAIN_AFTER).await;
-        }
-    });
 }
 
 /// What a person should know of the settings. A lock is told apart, for it ends when they are
 /// mended.
-fn tell_of_settings(gateway: &Gateway) {
-    let loaded = gateway.loaded();
+fn report_settings(context: &Context) {
+    let loaded = context.loaded();
     if let Some(good) = loaded.sources.good_copy_of_missing() {
         let (file, good) = (loaded.sources.file.display(), good.display());
         tracing::warn!(%file, %good, "there is no settings file, so the defaults serve; the last one that was read is kept");
@@ -356,7 +328,7 @@ fn tell_of_settings(gateway: &Gateway) {
     for (code, notices) in [("configuration", others), ("configuration_locked", locks)] {
         if !notices.is_empty() {
             let texts: Vec<String> = notices.into_iter().map(Notice::to_string).collect();
-            gateway.notice(code, &texts.join(". "));
+            context.notices.add(code, &texts.join(". "));
         }
     }
 }

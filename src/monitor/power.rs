@@ -1,32 +1,23 @@
-//! Sleep, wake and battery: what the machine does with its power, and what follows for us.
+//! Sleep of the machine: closes kept connections after it, and prevents it while a request is in
+//! flight if the configuration says so.
 //!
-//! Waking up is told by the kernel, which sets its wall clock then, where it is Linux; else it is
-//! seen by the clocks at the next event. Then kept connections are closed, for the other end may be
-//! gone, and time goes on as it did for people; one probe follows, however long the sleep was. The
-//! machine is kept awake only if the configuration says so, only while a request is in flight, and
-//! never on battery.
+//! On Linux the kernel reports a step of the wall clock, which waking up is; elsewhere the clocks
+//! are compared at the next event.
 
 #[cfg(target_os = "linux")]
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::config::Settings;
 #[cfg(target_os = "linux")]
 use crate::fd_events::{self, FdWatch};
 #[cfg(target_os = "linux")]
 use crate::power::awake::Awake;
-use crate::power::{Source, Supplies};
 use crate::scheduler::Event;
 
-use super::{Gateway, rules};
-
-/// On battery, if the configuration says so, everything that is looked at is looked at so many
-/// times as seldom.
-const SLOWER: u32 = 3;
+use crate::context::Context;
 
 /// A longer sleep than this is one; less is the fineness of clocks.
 const SLEEP: Duration = Duration::from_secs(2);
@@ -35,88 +26,11 @@ const SLEEP: Duration = Duration::from_secs(2);
 #[cfg(target_os = "linux")]
 const WORTH_WAKING: Duration = Duration::from_secs(1);
 
-/// How fast things are looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pace {
-    /// As configured.
-    Usual,
-    /// For the battery's sake.
-    Slow,
-}
-
-/// What the machine runs on.
-#[derive(Debug, Default)]
-pub(super) struct Battery {
-    supplies: Supplies,
-    in_use: AtomicBool,
-}
-
-impl Pace {
-    /// This long at this pace.
-    pub(super) fn of(self, usual: Duration) -> Duration {
-        match self {
-            Self::Usual => usual,
-            Self::Slow => usual.saturating_mul(SLOWER),
-        }
-    }
-
-    fn on(source: Source, settings: &Settings) -> Self {
-        match source {
-            Source::Battery if settings.power.slow_on_battery => Self::Slow,
-            Source::Battery | Source::Mains => Self::Usual,
-        }
-    }
-}
-
-impl Gateway {
-    /// Looks at what the machine runs on, where that makes a difference.
-    pub(super) fn see_power(&self) {
-        let settings = self.settings();
-        if !settings.power.slow_on_battery && !settings.power.keep_awake {
-            return;
-        }
-        let battery = self.battery.supplies.source() == Source::Battery;
-        if self.battery.in_use.swap(battery, Ordering::Relaxed) != battery {
-            tracing::info!(battery, "the machine's power changed");
-            let rules = rules(&settings, self.pace());
-            self.scheduler.send(Event::Rules(Box::new(rules)));
-        }
-    }
-
-    /// How fast things are looked at right now.
-    pub(super) fn pace(&self) -> Pace {
-        Pace::on(self.source(), &self.settings())
-    }
-
-    fn source(&self) -> Source {
-        match self.battery.in_use.load(Ordering::Relaxed) {
-            true => Source::Battery,
-            false => Source::Mains,
-        }
-    }
-
-    /// The machine is awake again.
-    fn system_resumed(&self, slept: Duration) {
-        tracing::info!(slept_s = slept.as_secs(), "the machine slept");
-        self.drop_connections();
-        self.scheduler.send(Event::SystemResumed);
-        self.see_power();
-    }
-
-    /// What was kept open may be dead at the other end, without a word.
-    fn drop_connections(&self) {
-        if let Some(link) = self.link() {
-            link.sender.forget_idle();
-            link.upstream.forget_idle();
-        }
-    }
-}
-
-/// Watches for sleep, for as long as the gateway lives.
-pub(super) async fn watch(gateway: Arc<Gateway>) {
-    let mut changes = gateway.scheduler.changes();
+/// Watches for sleep of the machine.
+pub(super) async fn watch_sleep(context: Arc<Context>) {
+    let mut changes = context.scheduler.changes();
     let steps = Steps::ask();
-    let clock = gateway.scheduler.clock();
+    let clock = context.scheduler.clock();
     let mut known = clock.slept();
     loop {
         tokio::select! {
@@ -127,8 +41,18 @@ pub(super) async fn watch(gateway: Arc<Gateway>) {
         let slept = clock.slept().saturating_sub(known);
         if slept >= SLEEP {
             known += slept;
-            gateway.system_resumed(slept);
+            tracing::info!(slept_s = slept.as_secs(), "machine resumed from sleep");
+            drop_connections(&context);
+            context.scheduler.send(Event::SystemResumed);
         }
+    }
+}
+
+/// Kept connections may be dead at the other end without a notification.
+fn drop_connections(context: &Context) {
+    if let Some(handle) = context.link() {
+        handle.sender.forget_idle();
+        handle.upstream.forget_idle();
     }
 }
 
@@ -166,22 +90,19 @@ impl Steps {
 
 /// Keeps the machine awake while a request is in flight, if the configuration says so.
 #[cfg(target_os = "linux")]
-pub(super) async fn keep_awake(gateway: Arc<Gateway>) {
-    let mut changes = gateway.scheduler.changes();
+pub(super) async fn keep_awake(context: Arc<Context>) {
+    let mut changes = context.scheduler.changes();
     let mut kept = None;
     let mut trouble = Trouble::default();
     loop {
-        let wanted = gateway.settings().power.keep_awake
-            && gateway.is_answering()
-            && gateway.source() == Source::Mains;
+        let wanted = context.settings().power.keep_awake && is_answering(&context);
         if !wanted {
             if let Some(awake) = kept.take().flatten() {
                 trouble.tell(blocking(move || Awake::let_go(awake)).await);
             }
         } else if kept.is_none() {
             tokio::time::sleep(WORTH_WAKING).await;
-            gateway.see_power();
-            if gateway.is_answering() && gateway.source() == Source::Mains {
+            if is_answering(&context) {
                 // Where it is not granted it is not asked again for this request.
                 kept = Some(trouble.tell(blocking(Awake::keep).await));
             }
@@ -191,6 +112,14 @@ pub(super) async fn keep_awake(gateway: Arc<Gateway>) {
             return;
         }
     }
+}
+
+/// Whether a request is in flight upstream.
+#[cfg(target_os = "linux")]
+fn is_answering(context: &Context) -> bool {
+    context
+        .scheduler
+        .read(|scheduler, _, _| scheduler.slots().running() > 0)
 }
 
 /// Starting a program and waiting for its end block.
@@ -236,24 +165,13 @@ impl Trouble {
 mod tests {
     use super::*;
     use crate::clock::Clock;
+    use crate::config::Settings;
     use crate::memory::Level;
     use crate::refusal::Refusal;
     use crate::scheduler::pause::Pause;
     use crate::scheduler::queue::{Delivery, RequestId};
     use crate::scheduler::{Arrival, ProbeReport, SchedulerHandle};
     use crate::telemetry::live_stats::LiveStats;
-
-    #[test]
-    fn on_battery_things_are_looked_at_more_seldom_only_if_that_is_wanted() {
-        let mut settings = Settings::default();
-        let pace = |source, settings: &Settings| Pace::on(source, settings).of(SLEEP);
-        assert_eq!(pace(Source::Battery, &settings), SLEEP, "off by default");
-        settings.power.slow_on_battery = true;
-        assert_eq!(pace(Source::Battery, &settings), SLEEP * 3);
-        assert_eq!(pace(Source::Mains, &settings), SLEEP);
-        let slow = rules(&settings, Pace::Slow);
-        assert_eq!(slow.idle_interval, settings.health.idle_interval * 3);
-    }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
@@ -277,7 +195,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn after_an_hour_of_sleep_waits_have_ended_and_one_probe_is_sent() {
         let clock = Clock::start();
-        let rules = rules(&Settings::default(), Pace::Usual);
+        let rules = crate::server::rules(&Settings::default());
         let pause = Some(Pause { until_ms: None });
         let (scheduler, mut effects) = SchedulerHandle::new(rules, pause, clock.clone());
         let ticking = scheduler.clone();

@@ -1,10 +1,10 @@
-//! The latest readings of memory, and the level they come to.
+//! The latest readings of memory, and the level that follows from them.
 //!
-//! Main memory is read wherever it is needed: that costs some ten microseconds. Graphics cards
-//! and the model's processes are read off the runtime and only while somebody runs or waits. Not
-//! here: the process's life ([`super::process`]) and what a level does (the scheduler, the plan).
+//! A reading of main memory takes some ten microseconds, one of graphics cards may block. Not
+//! here: when they are read ([`crate::monitor::memory`]) and what a level does (the scheduler,
+//! the plan).
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -14,21 +14,13 @@ use crate::memory::vram::{Card, MemoryKind, VramReader};
 use crate::memory::{
     Judge, Level, RamReader, Sample, Shortage, Stall, StallReader, Threshold, Thresholds, Verdict,
 };
-use crate::scheduler::Event;
 use crate::telemetry::snapshot;
-
-use super::{Gateway, lock};
 
 /// Readings closer together than this do not count as two that agree.
 const APART: Duration = Duration::from_millis(200);
 
-/// A server answers an unload before the system has all of it back: looked at so often …
-const FREEING_LOOKS: u32 = 10;
-/// … and so far apart.
-const FREEING_LOOK: Duration = Duration::from_millis(200);
-
 /// What was read last.
-pub(super) struct Readings {
+pub(crate) struct Readings {
     memory: Mutex<Memory>,
     cards: Mutex<Cards>,
 }
@@ -47,25 +39,19 @@ struct Cards {
     seen: Vec<Card>,
     shortage: Option<Shortage>,
     read_ms: u64,
-    /// A model was loaded while the reader was out.
-    model: Model,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Model {
-    Known,
-    JustLoaded,
+    /// A model was loaded since the last reading.
+    model_loaded: bool,
 }
 
 /// What can be freed, in bytes: to tell what an unload gave back.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Held {
+pub(crate) struct Held {
     /// RAM that is available.
-    pub(super) available: Option<u64>,
+    pub(crate) available: Option<u64>,
     /// Free memory of all graphics cards that tell.
-    pub(super) vram_free: Option<u64>,
+    pub(crate) vram_free: Option<u64>,
     /// What the model server's processes hold.
-    pub(super) resident: Option<u64>,
+    pub(crate) resident: Option<u64>,
 }
 
 /// What an unload gave back, in bytes, by readings before and after it; `null` where nobody
@@ -80,7 +66,7 @@ pub struct Freed {
 
 impl Held {
     /// What was given back since `before`; less than nothing is nothing.
-    fn freed_since(self, before: Self) -> Freed {
+    pub(crate) fn freed_since(self, before: Self) -> Freed {
         let less = |before: Option<u64>, now: Option<u64>| Some(before?.saturating_sub(now?));
         Freed {
             ram: less(before.resident, self.resident).or(less(self.available, before.available)),
@@ -90,7 +76,7 @@ impl Held {
 }
 
 impl Readings {
-    pub(super) fn new(pressure: &config::Pressure) -> Self {
+    pub(crate) fn new(pressure: &config::Pressure) -> Self {
         let memory = Memory {
             reader: RamReader::new(),
             stalls: StallReader::default(),
@@ -103,7 +89,7 @@ impl Readings {
             seen: Vec::new(),
             shortage: None,
             read_ms: 0,
-            model: Model::Known,
+            model_loaded: false,
         };
         Self {
             memory: Mutex::new(memory),
@@ -112,30 +98,30 @@ impl Readings {
     }
 
     /// Judges by other thresholds from now on.
-    pub(super) fn rejudge(&self, pressure: &config::Pressure) {
-        let mut memory = lock(&self.memory);
+    pub(crate) fn rejudge(&self, pressure: &config::Pressure) {
+        let mut memory = self.memory();
         memory.judge = Judge::new(thresholds(pressure));
         memory.last = None;
     }
 
     /// Reads the limits around the model's process as well.
-    pub(super) fn follow(&self, pid: Option<u32>) {
-        lock(&self.memory).reader.follow(pid);
+    pub(crate) fn follow(&self, pid: Option<u32>) {
+        self.memory().reader.follow(pid);
     }
 
     /// A model was loaded: what others take of a graphics card is counted from now on.
-    pub(super) fn model_loaded(&self) {
-        lock(&self.cards).model = Model::JustLoaded;
+    pub(crate) fn model_loaded(&self) {
+        self.cards().model_loaded = true;
     }
 
     /// The kernel tells of stalls from now on, or no longer.
-    pub(super) fn stalls(&self, change: impl FnOnce(&mut StallReader)) {
-        change(&mut lock(&self.memory).stalls);
+    pub(crate) fn stalls(&self, change: impl FnOnce(&mut StallReader)) {
+        change(&mut self.memory().stalls);
     }
 
     /// Level and available RAM as last judged: before whatever has just happened.
-    pub(super) fn last(&self) -> (Level, Option<u64>) {
-        let memory = lock(&self.memory);
+    pub(crate) fn last(&self) -> (Level, Option<u64>) {
+        let memory = self.memory();
         memory
             .last
             .as_ref()
@@ -145,18 +131,17 @@ impl Readings {
     }
 }
 
-impl Gateway {
-    /// Reads memory and tells the scheduler if its level changed.
-    pub(super) fn read_memory(&self) {
-        let at = self.scheduler.clock().at();
-        let vram = lock(&self.readings.cards).shortage.clone();
-        let mut memory = lock(&self.readings.memory);
+impl Readings {
+    /// Reads main memory. Gives the level and its cause if the level changed.
+    pub(crate) fn read(&self, at: Duration) -> Option<(Level, Option<String>)> {
+        let vram = self.cards().shortage.clone();
+        let mut memory = self.memory();
         if memory
             .last
             .as_ref()
             .is_some_and(|(before, _)| at.saturating_sub(*before) < APART)
         {
-            return;
+            return None;
         }
         let ram = memory.reader.read();
         memory.stall = memory.stalls.read(at);
@@ -166,45 +151,25 @@ impl Gateway {
             .last
             .as_ref()
             .is_none_or(|(_, last)| last.level != verdict.level);
-        let (level, cause) = (verdict.level, verdict.cause.clone());
+        let result = changed.then(|| (verdict.level, verdict.cause.clone()));
         memory.last = Some((at, verdict));
-        drop(memory);
-        if changed {
-            tracing::info!(
-                level = level.name(),
-                cause = cause.as_deref(),
-                "memory pressure"
-            );
-            self.scheduler.send(Event::Pressure { level, cause });
-        }
+        result
     }
 
-    /// Reads everything: the model's processes, graphics cards, memory.
-    pub(super) async fn look_around(self: &Arc<Self>) {
-        let gateway = Arc::clone(self);
-        let look = move || {
-            gateway.see_family();
-            gateway.read_cards();
-        };
-        // A driver may block for long; nothing else waits for it.
-        let _ = tokio::task::spawn_blocking(look).await;
-        self.read_memory();
-    }
-
-    fn read_cards(&self) {
-        let mut cards = lock(&self.readings.cards);
+    /// Reads the graphics cards; `family` are the model server's processes. May block.
+    pub(crate) fn read_cards(&self, family: &[u32], at: Duration) {
+        let mut cards = self.cards();
         let Some(mut reader) = cards.reader.take() else {
             return;
         };
-        if cards.model == Model::JustLoaded {
-            cards.model = Model::Known;
+        if std::mem::take(&mut cards.model_loaded) {
             reader.model_loaded();
         }
         drop(cards);
-        let seen = reader.read(&self.family(), self.scheduler.clock().at());
+        let seen = reader.read(family, at);
         let shortage = reader.judge(&seen);
-        let mut cards = lock(&self.readings.cards);
-        // What a card that fell asleep had before is still what is known of it.
+        let mut cards = self.cards();
+        // The last reading of a card that fell asleep is still what is known of it.
         if !seen.is_empty() {
             cards.read_ms = u64::try_from(crate::clock::unix_ms()).unwrap_or(0);
             cards.seen = seen;
@@ -213,62 +178,36 @@ impl Gateway {
         cards.reader = Some(reader);
     }
 
-    /// A model was loaded: what others take of a graphics card is counted from now on.
-    pub(crate) fn model_loaded(&self) {
-        self.readings.model_loaded();
-    }
-
-    /// Lets go of the graphics cards' driver, so that they may sleep.
-    pub(super) fn leave_cards(&self) {
-        let mut cards = lock(&self.readings.cards);
+    /// Closes the graphics cards' driver, so that they may sleep.
+    pub(crate) fn close_cards(&self) {
+        let mut cards = self.cards();
         cards.shortage = None;
         if let Some(reader) = &mut cards.reader {
             reader.rest();
         }
     }
 
-    /// What can be freed, as read now.
-    pub(super) async fn held(self: &Arc<Self>) -> Held {
-        let gateway = Arc::clone(self);
-        let look = move || {
-            gateway.see_family();
-            gateway.read_cards();
-            let cards = lock(&gateway.readings.cards);
-            let known = cards.seen.iter().filter_map(|card| card.memory);
-            let vram_free = known
-                .filter(|memory| memory.kind == MemoryKind::Own)
-                .map(|memory| memory.free)
-                .reduce(u64::saturating_add);
-            drop(cards);
-            let ram = lock(&gateway.readings.memory).reader.read();
-            Held {
-                available: ram.first().map(|ram| ram.available),
-                vram_free,
-                resident: gateway.resident(),
-            }
-        };
-        tokio::task::spawn_blocking(look).await.unwrap_or_default()
-    }
-
-    /// What was given back since `before`, once it has stopped growing.
-    pub(super) async fn freed_since(self: &Arc<Self>, before: Held) -> Freed {
-        let mut freed = Freed::default();
-        for _ in 0..FREEING_LOOKS {
-            tokio::time::sleep(FREEING_LOOK).await;
-            let now = self.held().await.freed_since(before);
-            let grew = now.ram > freed.ram || now.vram > freed.vram;
-            freed = now;
-            let any = freed.ram.unwrap_or(0) > 0 || freed.vram.unwrap_or(0) > 0;
-            if any && !grew {
-                break;
-            }
+    /// What an unload could free; `resident` is what the model server's processes hold.
+    pub(crate) fn held(&self, resident: Option<u64>) -> Held {
+        let cards = self.cards();
+        let known = cards.seen.iter().filter_map(|card| card.memory);
+        let vram_free = known
+            .filter(|memory| memory.kind == MemoryKind::Own)
+            .map(|memory| memory.free)
+            .reduce(u64::saturating_add);
+        drop(cards);
+        let ram = self.memory().reader.read();
+        Held {
+            available: ram.first().map(|ram| ram.available),
+            vram_free,
+            resident,
         }
-        freed
     }
 
-    pub(super) fn shown_pressure(&self) -> snapshot::Pressure {
+    /// The readings, for the status.
+    pub(crate) fn shown(&self) -> snapshot::Pressure {
         let vram = self.shown_cards();
-        let memory = lock(&self.readings.memory);
+        let memory = self.memory();
         let Some((_, last)) = &memory.last else {
             return snapshot::Pressure {
                 vram,
@@ -298,7 +237,7 @@ impl Gateway {
     }
 
     fn shown_cards(&self) -> Vec<snapshot::Vram> {
-        let cards = lock(&self.readings.cards);
+        let cards = self.cards();
         let shown = cards.seen.iter().map(|card| snapshot::Vram {
             name: card.name.clone(),
             total: card.memory.map(|memory| memory.total),
@@ -310,6 +249,14 @@ impl Gateway {
             read_ms: cards.read_ms,
         });
         shown.collect()
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cards(&self) -> MutexGuard<'_, Cards> {
+        self.cards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,4 @@
-//! The upstream the gateway is linked to right now, and what was read of it.
-//!
-//! A link is replaced whole when the configuration names another server; requests that were
-//! dispatched keep the one they have.
+//! One model server: how it is asked, how requests are sent to it, and what was read of it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,12 +18,12 @@ const WINDOW_FOR: Duration = Duration::from_secs(60);
 
 /// One upstream.
 #[derive(Debug)]
-pub struct Link {
-    /// Grows with every replacement, so that late answers about an old one are recognised.
+pub struct UpstreamHandle {
+    /// Grows with every replacement, so that a late answer about an old one is recognised.
     pub generation: u64,
-    /// Asks it.
+    /// Short questions to it.
     pub upstream: Upstream,
-    /// Sends it what clients want.
+    /// Relays requests to it.
     pub sender: Arc<Sender>,
     window: Mutex<Option<(Instant, WindowReading)>>,
     learned: Mutex<Option<Learned>>,
@@ -41,7 +38,7 @@ struct Learned {
     read_as: Option<WindowReading>,
 }
 
-/// Why no link could be made.
+/// Why no handle could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The client could not be set up.
@@ -52,8 +49,8 @@ pub enum LinkError {
     Host(#[source] http::header::InvalidHeaderValue),
 }
 
-impl Link {
-    /// A link to a configured server.
+impl UpstreamHandle {
+    /// A handle for a configured server.
     ///
     /// # Errors
     /// The key cannot be a header, or TLS cannot be set up.
@@ -68,7 +65,7 @@ impl Link {
         Self::with(upstream.marked(hop), settings, generation)
     }
 
-    /// A link to a server that was found and has proved what it is.
+    /// A handle for a server that was found and has proved what it is.
     ///
     /// # Errors
     /// As for [`Self::to`].
