@@ -3,7 +3,7 @@
 //! The modules stand in the order in which a request meets them; each header says what its
 //! stage may decide and what it must never do. `ARCHITECTURE.md` tells the whole life.
 //!
-//! Pure stages (`admit`, `queue`, `slot`, `health`, `degrade`, `window`, and the state machine
+//! Pure stages (`http::security`, `queue`, `slot`, `health`, `degrade`, `window`, and the state machine
 //! in `desk`) do no I/O and read no clock: time, readings and token counts are arguments.
 
 // The shared words.
@@ -17,8 +17,8 @@ pub mod refusal;
 pub mod state;
 
 // A request's life, in order.
-pub mod accept;
-pub mod admit;
+pub mod http;
+mod api;
 pub mod chat;
 pub mod queue;
 pub mod slot;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::admit::headers::downward;
+use crate::http::security::headers::downward;
 use crate::chat::{Chat, Edit, OlderLimit};
 use crate::config::Settings;
 use crate::desk::{Ending, Lease};

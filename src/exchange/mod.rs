@@ -22,11 +22,11 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tokio::time::Instant;
 
-use crate::accept::room::Share;
 use crate::chat::Chat;
 use crate::desk::{Arrival, Ending};
 use crate::fault;
 use crate::gateway::Gateway;
+use crate::http::body::BodyPermit;
 use crate::queue::{Delivery, RequestId};
 use crate::record::meter::Meter;
 use crate::record::{self, Lane, Open};
@@ -87,7 +87,7 @@ pub(crate) enum Answer {
 type Work = Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send>>;
 
 /// Begins the record of a chat: from here on it has exactly one ending.
-pub fn open(call: &Call) -> Open {
+pub(crate) fn open(call: &Call) -> Open {
     let arrival = record::Arrival {
         id: call.id.to_string(),
         app: Some(call.app.clone()),
@@ -105,18 +105,18 @@ pub fn open(call: &Call) -> Open {
     open
 }
 
-/// Serves one chat, whose body has its `share` of the room until the line counts it.
+/// Serves one chat; its body is counted by `permit` until the queue counts it.
 ///
 /// # Errors
 /// The refusal; its outcome has been recorded.
 ///
 /// # Cancel safety
 /// Dropping the future (or the answer's body) ends the request as "left".
-pub async fn chat(
+pub(crate) async fn chat(
     call: Call,
     open: Open,
     body: Bytes,
-    share: Share,
+    permit: BodyPermit,
 ) -> Result<Response<ResponseBody>, Refusal> {
     let settings = call.gateway.settings();
     let commit_after = settings.relay.commit_after;
@@ -129,7 +129,7 @@ pub async fn chat(
         }
     };
     let streams = chat.is_stream();
-    let mut work: Work = Box::pin(work(call, open, chat, print, share));
+    let mut work: Work = Box::pin(work(call, open, chat, print, permit));
     match commit_after.filter(|_| streams) {
         None => work.await.map(respond),
         Some(after) => match tokio::time::timeout_at(arrived + after, &mut work).await {
@@ -173,7 +173,7 @@ async fn work(
     mut open: Open,
     chat: Chat,
     print: u64,
-    share: Share,
+    permit: BodyPermit,
 ) -> Result<Answer, Refusal> {
     let gateway = Arc::clone(&call.gateway);
     open.model = chat.model().map(str::to_owned);
@@ -204,7 +204,7 @@ async fn work(
         print,
     };
     let place = gateway.owner.arrive(arrival, meter);
-    drop(share);
+    drop(permit);
     fault::at(fault::Stage::Queue);
     let lease = match place.turn().await {
         Ok(lease) => lease,

@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::accept::caught;
 use crate::desk::{Effect, Event, ProbeReport, SETTLE_CEILING};
 use crate::fault;
 use crate::health::State;
+use crate::http::catch_panic::catch_panic;
 #[cfg(target_os = "linux")]
 use crate::pressure::{StallReader, stall};
 use crate::queue::RequestId;
@@ -75,7 +75,7 @@ async fn probe(gateway: Arc<Gateway>) {
         }
     };
     // A fault of our own must not leave the desk waiting for its report for ever.
-    let report = caught(asked)
+    let report = catch_panic(asked)
         .await
         .unwrap_or(Some(ProbeReport::Failed(Outage::ProbeFailed)));
     // Another upstream was configured meanwhile: this report is about one that is gone, and the

@@ -4,21 +4,12 @@
 //! share; it decides nothing. Not here: the stages' rules.
 
 mod background;
-mod beside;
-mod body;
-mod control;
-mod doors;
 pub mod link;
-mod onward;
 mod process;
 mod readings;
-mod refused;
 mod reload;
-mod service;
 mod sleep;
 mod start;
-mod status;
-mod wishes;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -28,11 +19,16 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use crate::accept::room::Room;
-use crate::admit::hop::Hop;
+use crate::api::events::StreamPermits;
+use crate::api::passthrough::Reads;
 use crate::config::{BaseUrl, Loaded, Settings};
 use crate::desk::{Event, Owner, Rules, Watched};
 use crate::health::{Backoff, State, Stretch};
+use crate::http::body::BodyBudget;
+use crate::http::limits::Limits;
+use crate::http::listeners::Listeners;
+use crate::http::security::blocked_origins::BlockedOrigins;
+use crate::http::security::loop_detection::Hop;
 use crate::pause::{self, Pause};
 use crate::queue::RequestId;
 use crate::record::Recorder;
@@ -41,12 +37,9 @@ use crate::record::snapshot::Notice;
 use crate::state::{ControlToken, Lock, StateDir, StateError};
 use crate::upstream::{PORTS, discover};
 
-use beside::Reads;
-use doors::Doors;
 use link::Link;
 use process::Watched as WatchedProcess;
 use readings::Readings;
-use refused::Refused;
 
 pub use readings::Freed;
 pub use start::{Options, Running, Serve, StartError, end, start};
@@ -66,8 +59,9 @@ pub struct Gateway {
     /// Where outcomes go.
     pub recorder: Recorder,
     pub(crate) reads: Reads,
-    pub(crate) refused: Refused,
-    room: Room,
+    pub(crate) blocked_origins: BlockedOrigins,
+    pub(crate) limits: Limits,
+    pub(crate) bodies: BodyBudget,
     loaded: RwLock<Arc<Loaded>>,
     settings: RwLock<Arc<Settings>>,
     link: RwLock<Option<Arc<Link>>>,
@@ -77,14 +71,14 @@ pub struct Gateway {
     battery: sleep::Battery,
     reasoning: Mutex<HashSet<String>>,
     notices: Mutex<Vec<Notice>>,
-    doors: Doors,
+    pub(crate) listeners: Listeners,
     lock: Mutex<Option<Lock>>,
     /// The mark on what goes to the upstream.
-    hop: Hop,
+    pub(crate) hop: Hop,
     /// Where the built-in demo is, when it is served: no configuration moves away from it.
     demo_root: Option<BaseUrl>,
     log: Option<Log>,
-    token: ControlToken,
+    pub(crate) token: ControlToken,
     state: StateDir,
     /// Held while the pause is written down: the last to write has the last word.
     writing: Mutex<()>,
@@ -92,7 +86,7 @@ pub struct Gateway {
     pub(crate) large: Semaphore,
     next_id: AtomicU64,
     watchers: AtomicUsize,
-    streams: control::Streams,
+    pub(crate) streams: StreamPermits,
 }
 
 /// Counts somebody who looks, so that probes come more often meanwhile.
@@ -119,7 +113,7 @@ impl Gateway {
 
     /// The addresses served on.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.doors.addresses()
+        self.listeners.addresses()
     }
 
     /// A name for a new request.
@@ -260,7 +254,7 @@ impl Gateway {
     }
 
     /// Names the addresses served on where the command line looks for them.
-    fn publish(&self) -> Result<(), StateError> {
+    pub(crate) fn publish(&self) -> Result<(), StateError> {
         let urls = self
             .addresses()
             .iter()
@@ -399,6 +393,6 @@ fn rules(settings: &Settings, pace: sleep::Pace) -> Rules {
 }
 
 /// A panic elsewhere must not take the gateway's notes with it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

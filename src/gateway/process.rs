@@ -273,7 +273,7 @@ impl Gateway {
             .then(|| link.upstream.root().port())
     }
 
-    pub(super) fn shown_process(&self) -> Option<snapshot::Process> {
+    pub(crate) fn shown_process(&self) -> Option<snapshot::Process> {
         let life = lock(&self.watched.life);
         let process = life.process.as_ref()?;
         let children = process.children.iter().map(|child| snapshot::Child {
@@ -298,7 +298,7 @@ impl Gateway {
         })
     }
 
-    pub(super) fn shown_death(&self) -> Option<snapshot::Death> {
+    pub(crate) fn shown_death(&self) -> Option<snapshot::Death> {
         lock(&self.watched.life).shown.clone()
     }
 }

@@ -59,7 +59,7 @@ enum Model {
 
 /// What can be freed, in bytes: to tell what an unload gave back.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Held {
+pub(crate) struct Held {
     /// RAM that is available.
     pub(super) available: Option<u64>,
     /// Free memory of all graphics cards that tell.
@@ -80,7 +80,7 @@ pub struct Freed {
 
 impl Held {
     /// What was given back since `before`; less than nothing is nothing.
-    fn freed_since(self, before: Self) -> Freed {
+    pub(crate) fn freed_since(self, before: Self) -> Freed {
         let less = |before: Option<u64>, now: Option<u64>| Some(before?.saturating_sub(now?));
         Freed {
             ram: less(before.resident, self.resident).or(less(self.available, before.available)),
@@ -147,7 +147,7 @@ impl Readings {
 
 impl Gateway {
     /// Reads memory and tells the desk if its level changed.
-    pub(super) fn read_memory(&self) {
+    pub(crate) fn read_memory(&self) {
         let at = self.owner.clock().at();
         let vram = lock(&self.readings.cards).shortage.clone();
         let mut memory = lock(&self.readings.memory);
@@ -219,7 +219,7 @@ impl Gateway {
     }
 
     /// Lets go of the graphics cards' driver, so that they may sleep.
-    pub(super) fn leave_cards(&self) {
+    pub(crate) fn leave_cards(&self) {
         let mut cards = lock(&self.readings.cards);
         cards.shortage = None;
         if let Some(reader) = &mut cards.reader {
@@ -228,7 +228,7 @@ impl Gateway {
     }
 
     /// What can be freed, as read now.
-    pub(super) async fn held(self: &Arc<Self>) -> Held {
+    pub(crate) async fn held(self: &Arc<Self>) -> Held {
         let gateway = Arc::clone(self);
         let look = move || {
             gateway.see_family();
@@ -251,7 +251,7 @@ impl Gateway {
     }
 
     /// What was given back since `before`, once it has stopped growing.
-    pub(super) async fn freed_since(self: &Arc<Self>, before: Held) -> Freed {
+    pub(crate) async fn freed_since(self: &Arc<Self>, before: Held) -> Freed {
         let mut freed = Freed::default();
         for _ in 0..FREEING_LOOKS {
             tokio::time::sleep(FREEING_LOOK).await;
@@ -266,7 +266,7 @@ impl Gateway {
         freed
     }
 
-    pub(super) fn shown_pressure(&self) -> snapshot::Pressure {
+    pub(crate) fn shown_pressure(&self) -> snapshot::Pressure {
         let vram = self.shown_cards();
         let memory = lock(&self.readings.memory);
         let Some((_, last)) = &memory.last else {

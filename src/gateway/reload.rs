@@ -162,7 +162,7 @@ fn own_address(settings: &Settings) -> Fault {
 
 /// Whether the wanted addresses are served on now.
 async fn relisten(gateway: &Arc<Gateway>, settings: &Settings) -> bool {
-    match gateway.doors.change(gateway, &settings.listen).await {
+    match gateway.listeners.change(gateway, &settings.listen).await {
         Ok(()) => {
             gateway.notice_over("listen");
             if let Err(error) = gateway.publish() {

@@ -17,13 +17,18 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::accept::caught;
-use crate::accept::room::Room;
-use crate::admit::hop::Hop;
+use crate::api::events::StreamPermits;
+use crate::api::passthrough::Reads;
 use crate::clock::Clock;
 use crate::config::{BaseUrl, Loaded, Notice, Settings};
 use crate::demo::Demo;
 use crate::desk::{Effect, Event, Owner};
+use crate::http::body::BodyBudget;
+use crate::http::catch_panic::catch_panic;
+use crate::http::limits::Limits;
+use crate::http::listeners::{self, Listeners, listen};
+use crate::http::security::blocked_origins::BlockedOrigins;
+use crate::http::security::loop_detection::Hop;
 use crate::pause::Pause;
 use crate::record::Recorder;
 use crate::record::log::Log;
@@ -31,13 +36,10 @@ use crate::refusal::Cut;
 use crate::state::{Lock, StateDir, StateError};
 use crate::upstream::{BaseUrlError, Root};
 
-use super::beside::Reads;
-use super::doors::{self, Doors, listen};
 use super::link::LinkError;
 use super::readings::Readings;
-use super::refused::Refused;
 use super::sleep::{self, Battery, Pace};
-use super::{Gateway, WatchedProcess, background, control, process as life, reload, rules};
+use super::{Gateway, WatchedProcess, background, process as life, reload, rules};
 
 /// How long what is being written or read at the end may take.
 const LAST_WRITES: Duration = Duration::from_secs(1);
@@ -156,7 +158,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     let settings = gateway.settings();
     gateway.relink(&settings).map_err(StartError::Link)?;
     for bound in listeners {
-        gateway.doors.open(&gateway, bound);
+        gateway.listeners.open(&gateway, bound);
     }
     gateway.publish().map_err(StartError::State)?;
     let beside = work_beside(&gateway, effects);
@@ -208,16 +210,18 @@ fn build(
     } else {
         Recorder::in_memory()
     };
+    let limits = Limits::of_this_run();
     let gateway = Arc::new(Gateway {
         owner,
         recorder,
         reads: Reads::default(),
-        refused: Refused::default(),
-        room: Room::of(settings.access.max_upload_bytes),
+        blocked_origins: BlockedOrigins::default(),
+        limits,
+        bodies: BodyBudget::new(limits.held_bytes),
         readings: Readings::new(&settings.pressure),
         watched: WatchedProcess::new(),
         battery: Battery::default(),
-        doors: Doors::new(settings.access.max_connections),
+        listeners: Listeners::new(&limits),
         loaded: RwLock::new(Arc::new(loaded)),
         settings: RwLock::new(settings),
         link: RwLock::new(None),
@@ -234,7 +238,7 @@ fn build(
         hop: Hop::new(std::process::id(), random()),
         next_id: AtomicU64::new(first_id()),
         watchers: AtomicUsize::new(0),
-        streams: control::Streams::new(),
+        streams: StreamPermits::new(),
     });
     (gateway, effects)
 }
@@ -267,7 +271,7 @@ fn work_beside(gateway: &Arc<Gateway>, effects: UnboundedReceiver<Effect>) -> Jo
     keep(&mut beside, gateway, life::watch_life);
     #[cfg(target_os = "linux")]
     keep(&mut beside, gateway, background::hear_stalls);
-    keep(&mut beside, gateway, doors::have_back);
+    keep(&mut beside, gateway, listeners::retry_lost);
     keep(&mut beside, gateway, reload::watch);
     keep(&mut beside, gateway, sleep::watch);
     #[cfg(target_os = "linux")]
@@ -303,17 +307,13 @@ impl Running {
         let grace = limit.saturating_sub(limit / 6);
         tracing::info!(limit_s = limit.as_secs_f64(), "stopping");
         self.gateway.owner.feed(Event::ShutDown);
-        let closed = self.gateway.doors.close();
-        let mut doors = std::pin::pin!(async {
-            for door in closed {
-                let _ = door.await;
-            }
-        });
-        if timeout(grace, doors.as_mut()).await.is_err() {
+        let listeners = &self.gateway.listeners;
+        listeners.close();
+        if timeout(grace, listeners.ended()).await.is_err() {
             self.gateway.owner.feed(Event::StopAll(Cut::ShuttingDown));
             let rest = end.saturating_duration_since(Instant::now());
-            // Whoever does not take the last event in time is cut off with the program.
-            let _ = timeout(rest, doors).await;
+            // A client that does not take the last event in time is cut off with the program.
+            let _ = timeout(rest, listeners.ended()).await;
         }
         self.beside.abort_all();
         self.gateway.recorder.flush();
@@ -331,7 +331,7 @@ where
 {
     let gateway = Arc::clone(gateway);
     beside.spawn(async move {
-        while caught(work(Arc::clone(&gateway))).await.is_none() {
+        while catch_panic(work(Arc::clone(&gateway))).await.is_none() {
             tracing::error!("a task beside the requests failed and is started again");
             tokio::time::sleep(AGAIN_AFTER).await;
         }

@@ -20,6 +20,7 @@ mod article;
 mod browser;
 mod config;
 mod content;
+mod disconnects;
 mod faults;
 mod framing;
 mod health;

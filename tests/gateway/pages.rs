@@ -112,13 +112,12 @@ fn a_foreign_host_is_refused_on_every_route_and_leaves_the_upstream_untouched() 
         format!("localhost.evil.example:{port}"),
         format!("foo.local:{port}"),
         format!("foo.internal:{port}"),
-        format!("a.localhost:{port}"),
+        format!("a..localhost:{port}"),
         format!("192.168.1.5:{port}"),
         format!("0.0.0.0:{port}"),
         format!("[::]:{port}"),
         format!(":{port}"),
         format!("localhost.:{port}"),
-        "localhost".to_owned(),
     ];
     untouched(&gateway, &upstream, "foreign hosts", || {
         for host in &hosts {
@@ -162,7 +161,7 @@ fn a_foreign_host_is_refused_on_every_route_and_leaves_the_upstream_untouched() 
 }
 
 #[test]
-fn no_host_two_hosts_and_old_versions_without_one_are_refused_and_closed() {
+fn no_host_and_two_hosts_are_bad_requests() {
     let (upstream, mut gateway) = started();
     let own = gateway.address().to_string();
     untouched(&gateway, &upstream, "missing and double hosts", || {
@@ -176,7 +175,7 @@ fn no_host_two_hosts_and_old_versions_without_one_are_refused_and_closed() {
                 format!("GET /v1/models HTTP/1.1\r\nhost: evil.example\r\nHost: {own}\r\n\r\n"),
                 400,
             ),
-            ("GET /v1/models HTTP/1.0\r\n\r\n".to_owned(), 403),
+            ("GET /v1/models HTTP/1.0\r\n\r\n".to_owned(), 400),
             (
                 format!("GET http://evil.example/v1/models HTTP/1.1\r\nhost: {own}\r\n\r\n"),
                 400,
@@ -190,11 +189,10 @@ fn no_host_two_hosts_and_old_versions_without_one_are_refused_and_closed() {
             let answer = client.finish();
             assert_eq!(answer.status(), status, "{bytes:?}: {}", answer.text());
             assert!(answer.code().is_some());
-            client.closed();
         }
         let mut odd = format!("GET /v1/models HTTP/1.1\r\nhost: {own}").into_bytes();
         odd.extend_from_slice(b"\xff\r\n\r\n");
-        assert_eq!(gateway.exchange(&odd).status(), 400, "a byte no host has");
+        assert_eq!(gateway.exchange(&odd).status(), 403, "a byte no host has");
     });
     gateway.stands(&upstream);
 }
@@ -296,6 +294,7 @@ fn desktop_shells_and_local_pages_are_served_with_one_exact_origin_on_errors_and
         "http://localhost:3000",
         "http://127.0.0.1:5173",
         "http://[::1]:8080",
+        "http://tauri.localhost",
         "tauri://localhost",
         "app://obsidian.md",
         "file://",
@@ -478,7 +477,10 @@ fn a_preflight_needs_no_key_and_no_slot_and_other_options_are_not_allowed() {
         assert!(names.contains(name), "{names}");
     }
     assert_eq!(good.head.get("access-control-allow-credentials"), None);
-    assert_eq!(good.head.get("access-control-allow-private-network"), None);
+    assert_eq!(
+        good.head.get("access-control-allow-private-network"),
+        Some("true")
+    );
     let bad = from("https://evil.example");
     refused(&bad, 403, "FORBIDDEN_ORIGIN", Advice::Never);
     no_cors(&bad.head);
