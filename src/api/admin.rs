@@ -48,7 +48,11 @@ pub(crate) async fn own(
         }
         Own::Events => {
             let is_holder = has_token(gateway, &request.parts.headers);
-            events::stream(gateway, request.parts.uri.query().unwrap_or_default(), is_holder)
+            events::stream(
+                gateway,
+                request.parts.uri.query().unwrap_or_default(),
+                is_holder,
+            )
         }
         Own::Metrics => {
             gateway.read_memory();

@@ -150,4 +150,3 @@ impl Body for Events {
         ))))
     }
 }
-

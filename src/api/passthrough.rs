@@ -13,8 +13,8 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use tokio::time::timeout;
 
-use crate::gateway::{Gateway, lock};
 use crate::gateway::link::Link;
+use crate::gateway::{Gateway, lock};
 use crate::health::State;
 use crate::http::body::RequestBody;
 use crate::http::security::headers::downward;

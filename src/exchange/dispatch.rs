@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::http::security::headers::downward;
 use crate::chat::{Chat, Edit, OlderLimit};
 use crate::config::Settings;
 use crate::desk::{Ending, Lease};
 use crate::gateway::link::Link;
+use crate::http::security::headers::downward;
 use crate::record::meter::Phase;
 use crate::record::snapshot::ItemPlan;
 use crate::refusal::{Clock, Cut, Outage, Refusal};

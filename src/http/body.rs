@@ -3,7 +3,9 @@
 //! A slow or huge upload therefore never holds a place in the queue. Bodies are counted from
 //! their first byte until the queue counts them. Not here: the queue's own limit of bytes.
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -29,7 +31,7 @@ const UNIT: u64 = 1024;
 /// A refused request's body is read up to this many bytes, so that its connection can be kept.
 const DISCARD_BYTES: u64 = 64 * 1024;
 /// And for at most this long.
-const DISCARD_WITHIN: std::time::Duration = std::time::Duration::from_secs(1);
+const DISCARD_WITHIN: Duration = Duration::from_secs(1);
 
 /// The bytes that all request bodies may take together.
 #[derive(Debug)]
@@ -145,7 +147,11 @@ impl RequestBody {
                     return Ok(Received { bytes, permit });
                 }
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
-                Ok(Some(Err(_))) => return Err(bad("The body broke off before its end")),
+                Ok(Some(Err(error))) if is_disconnect(&error) => {
+                    // The connection notices it too, and drops this future: the client left.
+                    std::future::pending().await
+                }
+                Ok(Some(Err(_))) => return Err(bad("The body is not framed as its header says")),
                 Err(_) => return Err(bad("The body stopped coming: send it without long pauses")),
             };
             let length = bytes.len() as u64 + piece.len() as u64;
@@ -185,6 +191,18 @@ impl RequestBody {
         };
         timeout(DISCARD_WITHIN, reading).await.unwrap_or(false)
     }
+}
+
+/// Whether hyper reports that the connection ended inside the body.
+fn is_disconnect(error: &hyper::Error) -> bool {
+    let source = std::error::Error::source(error);
+    let source = source.and_then(|source| source.downcast_ref::<io::Error>());
+    source.is_some_and(|error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+        )
+    })
 }
 
 fn too_large(limit: u64) -> Refusal {

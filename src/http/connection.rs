@@ -86,6 +86,7 @@ async fn serve_requests(
         in_flight.wait().await;
     };
     tokio::select! {
+        // hyper reads first, so that the watch finds nothing unread in the usual case.
         biased;
         ended = serving.as_mut() => return Ended::of(ended),
         () = disconnected(stream) => return Ended::Dead,

@@ -100,7 +100,10 @@ pub(super) fn check_header(parts: &Parts) -> Result<(), Refusal> {
     if !has_plain_framing(&parts.headers) {
         return Err(bad("Transfer-Encoding must be exactly chunked"));
     }
-    let target = parts.uri.path_and_query().map_or(0, |all| all.as_str().len());
+    let target = parts
+        .uri
+        .path_and_query()
+        .map_or(0, |all| all.as_str().len());
     if target > URI_BYTES {
         return Err(too_large(Part::Uri, URI_BYTES));
     }
@@ -168,7 +171,10 @@ mod tests {
         assert_eq!(part(checked(&long, 1, 1)), Some(Part::Uri));
         for target in ["http://localhost/v1/models", "localhost:443"] {
             let checked = checked(target, 1, 1);
-            assert!(matches!(checked, Err(Refusal::BadRequest { .. })), "{target}");
+            assert!(
+                matches!(checked, Err(Refusal::BadRequest { .. })),
+                "{target}"
+            );
         }
     }
 

@@ -166,9 +166,14 @@ impl Listeners {
     fn missing(&self, wanted: &[SocketAddr]) -> (Vec<SocketAddr>, Option<u16>) {
         let open = lock(&self.open);
         let is_open = |address: &SocketAddr| open.iter().any(|open| open.address.asked == *address);
-        let kept = open.iter().find(|open| wanted.contains(&open.address.asked));
+        let kept = open
+            .iter()
+            .find(|open| wanted.contains(&open.address.asked));
         let new = wanted.iter().filter(|address| !is_open(address));
-        (new.copied().collect(), kept.map(|open| open.address.actual.port()))
+        (
+            new.copied().collect(),
+            kept.map(|open| open.address.actual.port()),
+        )
     }
 
     /// Closes the listeners for which this holds; their addresses.
@@ -223,7 +228,11 @@ impl Listeners {
         if lost == before {
             return;
         }
-        tracing::warn!(lost = lost.len(), before = before.len(), "lost addresses changed");
+        tracing::warn!(
+            lost = lost.len(),
+            before = before.len(),
+            "lost addresses changed"
+        );
         if let Err(error) = gateway.publish() {
             tracing::warn!(%error, "the command line may not find the addresses");
         }

@@ -309,8 +309,8 @@ impl Place {
 }
 
 fn route(method: &Method, path: &str, place: Place, admin: Admin) -> Result<Route, Refusal> {
-    let is_management = matches!(place, Place::Managed(_))
-        || (place == Place::Props && *method == Method::POST);
+    let is_management =
+        matches!(place, Place::Managed(_)) || (place == Place::Props && *method == Method::POST);
     if is_management && admin == Admin::Blocked {
         return Err(Refusal::AdminBlocked {
             path: path.to_owned(),
@@ -356,7 +356,12 @@ fn named_place(path: &str) -> Option<(&'static str, Place)> {
     }
     let plain: [(&str, &'static str, Place, usize); 4] = [
         (CANCEL, "/oneslot/requests/{id}", Place::Cancel, LONGEST_ID),
-        ("/api/blobs/sha256:", "/api/blobs/{digest}", Place::Managed("HEAD, POST"), LONGEST_ID),
+        (
+            "/api/blobs/sha256:",
+            "/api/blobs/{digest}",
+            Place::Managed("HEAD, POST"),
+            LONGEST_ID,
+        ),
         ("/slots/", "/slots/{id}", Place::Managed("POST"), 8),
         (
             "/api/v1/models/download/status/",
@@ -365,10 +370,12 @@ fn named_place(path: &str) -> Option<(&'static str, Place)> {
             LONGEST_ID,
         ),
     ];
-    plain.into_iter().find_map(|(prefix, name, place, longest)| {
-        let rest = path.strip_prefix(prefix)?;
-        is_name(rest, longest).then_some((name, place))
-    })
+    plain
+        .into_iter()
+        .find_map(|(prefix, name, place, longest)| {
+            let rest = path.strip_prefix(prefix)?;
+            is_name(rest, longest).then_some((name, place))
+        })
 }
 
 fn is_name(name: &str, longest: usize) -> bool {

@@ -101,7 +101,12 @@ pub(super) async fn respond(
         refuse(&refusal, dialect)
     });
     let is_event_stream = is_event_stream(response.headers());
-    set_common_headers(response.headers_mut(), id, seen.visitor.as_ref(), is_event_stream);
+    set_common_headers(
+        response.headers_mut(),
+        id,
+        seen.visitor.as_ref(),
+        is_event_stream,
+    );
     // Never on a stream: Node 20 takes a cut stream with this header for a complete one.
     let can_close = !is_event_stream && (closing.is_cancelled() || !body.discard().await);
     if can_close {
@@ -343,13 +348,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     })
 }
 
-fn record_refused(
-    gateway: &Gateway,
-    id: RequestId,
-    parts: &Parts,
-    seen: &Seen,
-    refusal: &Refusal,
-) {
+fn record_refused(gateway: &Gateway, id: RequestId, parts: &Parts, seen: &Seen, refusal: &Refusal) {
     let arrival = record::Arrival {
         id: id.to_string(),
         app: Some(seen.app.clone()),

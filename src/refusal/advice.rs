@@ -112,9 +112,7 @@ impl Refusal {
             Self::NotFound { .. } => "NOT_FOUND",
             Self::MethodNotAllowed { .. } => "METHOD_NOT_ALLOWED",
             Self::TooLarge { part, .. } => match part {
-                Part::QueuedBytes | Part::Uploads | Part::Watchers => {
-                    "LLM_OVERLOADED"
-                }
+                Part::QueuedBytes | Part::Uploads | Part::Watchers => "LLM_OVERLOADED",
                 Part::Body | Part::Head | Part::Fields | Part::Uri => "TOO_LARGE",
             },
             Self::UnsupportedMediaType { .. } => "UNSUPPORTED_MEDIA_TYPE",
@@ -149,9 +147,7 @@ impl Refusal {
                 }
             }
             Self::TooLarge { part, .. } => match part {
-                Part::QueuedBytes | Part::Uploads | Part::Watchers => {
-                    Fault::Capacity
-                }
+                Part::QueuedBytes | Part::Uploads | Part::Watchers => Fault::Capacity,
                 Part::Body | Part::Head | Part::Fields | Part::Uri => Fault::Client,
             },
             Self::ContextOverflow { .. }

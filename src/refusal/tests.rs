@@ -107,9 +107,7 @@ fn promised(refusal: &Refusal) -> (&'static str, u16) {
             Part::Body => ("TOO_LARGE", 413),
             Part::Head | Part::Fields => ("TOO_LARGE", 431),
             Part::Uri => ("TOO_LARGE", 414),
-            Part::QueuedBytes | Part::Uploads | Part::Watchers => {
-                ("LLM_OVERLOADED", 503)
-            }
+            Part::QueuedBytes | Part::Uploads | Part::Watchers => ("LLM_OVERLOADED", 503),
         },
         Refusal::UnsupportedMediaType { .. } => ("UNSUPPORTED_MEDIA_TYPE", 415),
         Refusal::ShuttingDown => ("SHUTTING_DOWN", 503),

@@ -132,11 +132,17 @@ fn a_foreign_absolute_target_is_refused_whatever_the_host_says() {
 fn loopback_names_are_good_hosts_in_any_case() {
     let (upstream, mut gateway) = started();
     let port = gateway.port();
-    for host in ["127.0.0.1", "localhost", "LOCALHOST", "127.3.2.1", "tauri.localhost"]
-        .map(|name| format!("{name}:{port}"))
-        .into_iter()
-        // Forwarded ports are common, and the name is what stops rebinding.
-        .chain(["localhost:3000", "localhost", "[::1]"].map(str::to_owned))
+    for host in [
+        "127.0.0.1",
+        "localhost",
+        "LOCALHOST",
+        "127.3.2.1",
+        "tauri.localhost",
+    ]
+    .map(|name| format!("{name}:{port}"))
+    .into_iter()
+    // Forwarded ports are common, and the name is what stops rebinding.
+    .chain(["localhost:3000", "localhost", "[::1]"].map(str::to_owned))
     {
         let answer = gateway.exchange(&request("GET", "/v1/models", &[("host", &host)], b""));
         assert_eq!(answer.status(), 200, "{host}: {}", answer.text());
@@ -602,7 +608,8 @@ fn paths_are_matched_and_never_repaired() {
             answer.status(),
             answer.text()
         );
-        assert!(answer.json()["error"]["message"].is_string(), "{path}");
+        // What hyper does not parse it answers by itself, without a body.
+        assert!(answer.body.is_empty() || answer.code().is_some(), "{path}");
     }
     for path in ["v1/models", "*", "?"] {
         let answer = gateway.get(path);
@@ -772,10 +779,17 @@ fn a_refused_request_keeps_its_app_and_path() {
     ] {
         let record = recent.iter().find(|record| record["code"] == code);
         let record = record.unwrap_or_else(|| panic!("{code} is recorded: {recent:?}"));
-        assert_eq!((&record["path"], &record["app"]), (&path.into(), &"zed".into()));
+        assert_eq!(
+            (&record["path"], &record["app"]),
+            (&path.into(), &"zed".into())
+        );
     }
     let pull = gateway.exchange(&gateway.request("POST", "/app/zed/api/pull", b"{}"));
-    assert!(!pull.text().contains("/app/zed"), "named as the upstream knows it: {}", pull.text());
+    assert!(
+        !pull.text().contains("/app/zed"),
+        "named as the upstream knows it: {}",
+        pull.text()
+    );
     let named = gateway.get("/app/My%20App/v1/models");
     refused(&named, 400, "BAD_REQUEST", Advice::Never);
     assert!(named.text().contains("letters, digits"), "{}", named.text());

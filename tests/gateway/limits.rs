@@ -305,9 +305,7 @@ fn a_queued_request_keeps_its_connection_when_all_are_in_use() {
 #[test]
 fn event_streams_are_limited_and_four_are_reserved_for_the_token() {
     let upstream = Upstream::plain();
-    let mut gateway = quiet(&upstream)
-        .http_limits("connections=32")
-        .start();
+    let mut gateway = quiet(&upstream).http_limits("connections=32").start();
     settled(&gateway, &upstream);
     let ask = gateway.request("GET", "/oneslot/events", b"");
     let token = gateway.token();
@@ -408,9 +406,7 @@ fn a_queue_of_large_bodies_is_capped_by_its_bytes() {
 #[test]
 fn large_uploads_over_the_cap_are_refused_and_small_requests_pass() {
     let upstream = Upstream::plain();
-    let mut gateway = quiet(&upstream)
-        .http_limits("held_bytes=16777216")
-        .start();
+    let mut gateway = quiet(&upstream).http_limits("held_bytes=16777216").start();
     settled(&gateway, &upstream);
     let body = sized(8 * MIB);
     let bytes = gateway.request("POST", "/v1/chat/completions", body.as_bytes());
@@ -456,7 +452,10 @@ fn a_client_that_takes_nothing_is_disconnected() {
     let (how, _) = within(Duration::from_secs(60), "the stuck reader is cut", || {
         upstream.look(|state| state.chats().first().and_then(|seen| seen.ended))
     });
-    println!("a client that takes nothing was cut after {:?}", began.elapsed());
+    println!(
+        "a client that takes nothing was cut after {:?}",
+        began.elapsed()
+    );
     assert!(matches!(how, How::PeerFin | How::PeerRst), "{how:?}");
     gateway.stands(&upstream);
 }
@@ -505,7 +504,10 @@ fn descriptors_return_to_where_they_were() {
 #[test]
 fn a_low_limit_of_open_files_is_raised_or_lived_with() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream).descriptors(100).start();
+    let mut gateway = Setup::before(&upstream)
+        .descriptors(100)
+        .http_limits("header_ms=2000")
+        .start();
     let clients: Vec<Client> = (0..30).map(|_| gateway.connect()).collect();
     assert_eq!(gateway.chat(&chat::whole("x")).status(), 200);
     assert!(descriptors(gateway.pid()) <= 100);

@@ -289,7 +289,11 @@ fn options_names_the_methods_of_a_relayed_route() {
 #[test]
 fn a_prefix_names_the_app_and_is_removed() {
     for (path, app, rest) in [
-        ("/app/zed/v1/chat/completions", "zed", "/v1/chat/completions"),
+        (
+            "/app/zed/v1/chat/completions",
+            "zed",
+            "/v1/chat/completions",
+        ),
         ("/app/My_App-1.2/api/tags", "My_App-1.2", "/api/tags"),
         ("/app/zed/", "zed", "/"),
     ] {
@@ -297,7 +301,10 @@ fn a_prefix_names_the_app_and_is_removed() {
         assert_eq!((target.app, target.path), (Some(app), rest));
         assert_eq!(target.name(), rest);
     }
-    assert_eq!(find("POST", "/app/zed/v1/chat/completions"), Ok(Route::Chat));
+    assert_eq!(
+        find("POST", "/app/zed/v1/chat/completions"),
+        Ok(Route::Chat)
+    );
     assert_eq!(find("GET", "/app/zed/"), Ok(Route::Root));
     for path in [
         "/app/zed",
@@ -311,7 +318,11 @@ fn a_prefix_names_the_app_and_is_removed() {
     let blocked = Err(Refusal::AdminBlocked {
         path: "/api/pull".to_owned(),
     });
-    assert_eq!(find("POST", "/app/zed/api/pull"), blocked, "named without its prefix");
+    assert_eq!(
+        find("POST", "/app/zed/api/pull"),
+        blocked,
+        "named without its prefix"
+    );
 }
 
 #[test]

@@ -66,7 +66,10 @@ pub fn preflight_headers(
         HeaderValue::from_static(methods),
     );
     headers.insert(ACCESS_CONTROL_MAX_AGE, REMEMBERED);
-    if request.get(REQUEST_PRIVATE_NETWORK).is_some_and(|asked| asked == "true") {
+    if request
+        .get(REQUEST_PRIVATE_NETWORK)
+        .is_some_and(|asked| asked == "true")
+    {
         headers.insert(ALLOW_PRIVATE_NETWORK, HeaderValue::from_static("true"));
     }
     let names: Vec<&str> = request

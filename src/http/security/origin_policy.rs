@@ -88,8 +88,11 @@ impl OriginPolicy<'_> {
     /// `ForbiddenOrigin` for a page that may not ask.
     pub fn visitor(&self, headers: &HeaderMap, area: Area) -> Result<Visitor, Refusal> {
         if headers.contains_key(ORIGIN) {
-            let origin = only(headers, &ORIGIN)
-                .filter(|origin| origin.to_str().is_ok_and(|origin| self.allows_origin(origin)));
+            let origin = only(headers, &ORIGIN).filter(|origin| {
+                origin
+                    .to_str()
+                    .is_ok_and(|origin| self.allows_origin(origin))
+            });
             return match (origin, area) {
                 (Some(origin), Area::Relayed) => Ok(Visitor::Page {
                     origin: origin.clone(),
@@ -139,7 +142,11 @@ impl OriginPolicy<'_> {
 ///
 /// # Errors
 /// `UnsupportedMediaType` for a browser's body that is not JSON, and for any that is compressed.
-pub fn check_body_type(method: &Method, headers: &HeaderMap, visitor: &Visitor) -> Result<(), Refusal> {
+pub fn check_body_type(
+    method: &Method,
+    headers: &HeaderMap,
+    visitor: &Visitor,
+) -> Result<(), Refusal> {
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
     }
@@ -187,7 +194,11 @@ fn is_loopback_page(origin: &str) -> bool {
 
 /// `localhost` and names below it (no resolver may send those elsewhere), 127.0.0.0/8 and `[::1]`.
 fn is_loopback_name(name: &str) -> bool {
-    if name == "[::1]" || name.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback()) {
+    if name == "[::1]"
+        || name
+            .parse()
+            .is_ok_and(|address: Ipv4Addr| address.is_loopback())
+    {
         return true;
     }
     let mut labels = name.rsplit('.');
@@ -195,7 +206,9 @@ fn is_loopback_name(name: &str) -> bool {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         !label.is_empty() && label.bytes().all(plain)
     };
-    labels.next().is_some_and(|last| last.eq_ignore_ascii_case("localhost"))
+    labels
+        .next()
+        .is_some_and(|last| last.eq_ignore_ascii_case("localhost"))
         && labels.all(is_label)
 }
 

@@ -177,10 +177,7 @@ fn only_listed_headers_go_downward() {
             "x-request-id",
         ]
     );
-    assert_eq!(
-        down[CACHE_CONTROL], "no-store",
-        "responses are not kept"
-    );
+    assert_eq!(down[CACHE_CONTROL], "no-store", "responses are not kept");
     let failed = downward(StatusCode::TOO_MANY_REQUESTS, &upstream);
     assert_eq!(failed[RETRY_AFTER], "7", "advice belongs to an error");
 }

@@ -4,8 +4,11 @@ use std::sync::LazyLock;
 
 use super::*;
 
-static HOSTS: LazyLock<Vec<String>> =
-    LazyLock::new(|| ["host.docker.internal", "gw.example:8443"].map(str::to_owned).to_vec());
+static HOSTS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    ["host.docker.internal", "gw.example:8443"]
+        .map(str::to_owned)
+        .to_vec()
+});
 static ORIGINS: LazyLock<Vec<String>> =
     LazyLock::new(|| vec!["https://chat.example:444".to_owned()]);
 
@@ -110,7 +113,10 @@ fn no_host_and_two_hosts_are_bad_requests() {
     let two = headers(&[("host", "localhost:11411"), ("host", "localhost:11411")]);
     for map in [HeaderMap::new(), two] {
         let checked = policy().check_host(&map);
-        assert!(matches!(checked, Err(Refusal::BadRequest { .. })), "{map:?}");
+        assert!(
+            matches!(checked, Err(Refusal::BadRequest { .. })),
+            "{map:?}"
+        );
     }
 }
 
@@ -304,7 +310,11 @@ fn a_browsers_body_must_be_json() {
         "Application/JSON",
     ] {
         let map = headers(&[("content-type", sent)]);
-        assert_eq!(check_body_type(&Method::POST, &map, &page), Ok(()), "{sent:?}");
+        assert_eq!(
+            check_body_type(&Method::POST, &map, &page),
+            Ok(()),
+            "{sent:?}"
+        );
     }
 }
 
@@ -319,5 +329,8 @@ fn compressed_bodies_are_always_refused() {
         );
     }
     let map = headers(&[("content-encoding", "Identity")]);
-    assert_eq!(check_body_type(&Method::POST, &map, &Visitor::Program), Ok(()));
+    assert_eq!(
+        check_body_type(&Method::POST, &map, &Visitor::Program),
+        Ok(())
+    );
 }
