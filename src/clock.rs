@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-use crate::desk::Now;
-use crate::fault;
+use crate::fault_injection;
+use crate::scheduler::Now;
 
 /// A wall clock that gains more than this on the runtime's at once was not set right: the machine
 /// slept. A person who sets it forward by more is taken for a sleep, where the system keeps no
@@ -88,7 +88,7 @@ impl Clock {
 
     /// Compares the clocks, where the system keeps no count of its own.
     pub fn compare(&self) {
-        if let Some(slept) = fault::slept() {
+        if let Some(slept) = fault_injection::slept() {
             self.sleep_seen(slept);
         }
         if self.slept.counted_before.is_some() {

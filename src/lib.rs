@@ -3,37 +3,34 @@
 //! The modules stand in the order in which a request meets them; each header says what its
 //! stage may decide and what it must never do. `ARCHITECTURE.md` tells the whole life.
 //!
-//! Pure stages (`http::security`, `queue`, `slot`, `health`, `degrade`, `window`, and the state machine
-//! in `desk`) do no I/O and read no clock: time, readings and token counts are arguments.
+//! Pure stages (`http::security`, `degrade`, `window`, and the state machine in `scheduler`) do no
+//! I/O and read no clock: time, readings and token counts are arguments.
 
-// The shared words.
+// Shared.
 pub mod clock;
 pub mod power;
 #[cfg(target_os = "linux")]
-pub mod kernel;
+pub mod fd_events;
 pub mod config;
-mod fault;
+mod fault_injection;
 pub mod refusal;
 pub mod state;
 
-// A request's life, in order.
+// A request's path, in order.
 pub mod http;
 mod api;
-pub mod chat;
-pub mod queue;
-pub mod slot;
-pub mod health;
-pub mod pressure;
-pub mod pause;
+pub mod request;
+pub mod scheduler;
 pub mod degrade;
 pub mod window;
+pub mod proxy;
 pub mod upstream;
-pub mod relay;
-pub mod record;
+pub mod memory;
+pub mod telemetry;
 
-// What holds the stages together.
-pub mod desk;
-pub mod exchange;
-pub mod gateway;
+// What the stages share, what builds them, what runs in the background.
+pub mod context;
+pub mod server;
+pub mod monitor;
 pub mod demo;
 pub mod doctor;

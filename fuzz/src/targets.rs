@@ -1,7 +1,7 @@
 //! What must hold for any bytes at all. Each target panics where it does not.
 
 use bytes::Bytes;
-use oneslot::chat::{Chat, Edit};
+use oneslot::request::{Chat, Edit};
 use serde::de::IgnoredAny;
 
 /// What is read as a chat is JSON to everybody else as well, and an empty edit changes no byte.

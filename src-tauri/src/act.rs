@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::{ToSpan as _, ZonedDateTime};
-use oneslot::pause::Running;
+use oneslot::scheduler::pause::Running;
 use tauri::AppHandle;
 
 use crate::app::App;

@@ -4,7 +4,7 @@
 //! a test fails when the two differ. `ONESLOT_WRITE_BINDINGS=1 cargo test -p oneslot-tray
 //! bindings` writes it anew.
 
-use oneslot::record::{self, snapshot};
+use oneslot::telemetry::{self, snapshot};
 use ts_rs::{Config, TS};
 
 use crate::commands::{
@@ -53,11 +53,11 @@ fn types() -> String {
         snapshot::Swap,
         snapshot::ItemPlan,
         snapshot::Notice,
-        record::Latency,
-        record::Spread,
-        record::Quantiles,
-        record::Record,
-        record::Outcome,
+        telemetry::Latency,
+        telemetry::Spread,
+        telemetry::Quantiles,
+        telemetry::Record,
+        telemetry::Outcome,
         // What the tray adds.
         Update,
         PauseWish,

@@ -7,7 +7,7 @@ mod menu;
 mod sentence;
 
 use jiff::tz::TimeZone;
-use oneslot::record::snapshot::{self, Snapshot};
+use oneslot::telemetry::snapshot::{self, Snapshot};
 
 use crate::words::{Language, Words};
 

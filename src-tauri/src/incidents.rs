@@ -3,7 +3,7 @@
 //! Pure: the time is an argument. It is not the wall clock, which may be set back in the middle of
 //! an incident. Not here: how a notification is shown ([`crate::notify`]).
 
-use oneslot::record::snapshot::{Face, Level, Snapshot};
+use oneslot::telemetry::snapshot::{Face, Level, Snapshot};
 
 use crate::face::is_daemon_gone;
 use crate::shell::NotifySwitches;
@@ -279,7 +279,7 @@ mod tests {
     fn a_daemon_that_went_is_waited_for_without_a_word() {
         let mut incidents = Incidents::default();
         let mut gone = at(0, Face::NotServing);
-        gone.notices = vec![oneslot::record::snapshot::Notice {
+        gone.notices = vec![oneslot::telemetry::snapshot::Notice {
             code: crate::face::DAEMON_GONE.to_owned(),
             text: String::new(),
         }];

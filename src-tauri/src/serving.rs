@@ -17,9 +17,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use oneslot::config::Sources;
-use oneslot::gateway::{self, Gateway, Serve, Watcher};
-use oneslot::record::snapshot::{Face, Snapshot};
+use oneslot::context::{Context as Gateway, Watcher};
+use oneslot::server::{self, Serve};
 use oneslot::state::StateDir;
+use oneslot::telemetry::snapshot::{Face, Snapshot};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
@@ -132,7 +133,7 @@ impl Serving {
             .name("oneslot-gateway".to_owned())
             .spawn(move || {
                 runtime.block_on(keeper::keep(kept));
-                gateway::end(runtime);
+                server::end(runtime);
             })?;
         let serving = Self {
             shared,
@@ -309,7 +310,7 @@ impl Shared {
         text: String,
         silent: Option<String>,
     ) {
-        let notice = oneslot::record::snapshot::Notice {
+        let notice = oneslot::telemetry::snapshot::Notice {
             code: code.to_owned(),
             text,
         };

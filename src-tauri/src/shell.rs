@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use oneslot::record::snapshot::Snapshot;
 use oneslot::state::{StateDir, durable, regular};
+use oneslot::telemetry::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 
 use crate::words::{Language, LanguageWish};
@@ -214,7 +214,7 @@ fn write(path: &Path, kept: &Kept) -> std::io::Result<()> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use oneslot::record::snapshot::{Item, Queue};
+    use oneslot::telemetry::snapshot::{Item, Queue};
 
     use super::*;
 

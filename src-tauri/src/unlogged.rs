@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use oneslot::config::Settings;
-use oneslot::record::log::{self, Log};
+use oneslot::telemetry::log::{self, Log};
 
 /// What was told, and the log it was told in.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use oneslot::record::snapshot::Snapshot;
+use oneslot::telemetry::snapshot::Snapshot;
 use serde::Serialize;
 use tauri::ipc::Channel;
 use tokio::task::JoinHandle;
@@ -132,7 +132,7 @@ impl Told {
 #[cfg(test)]
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 mod tests {
-    use oneslot::record::Record;
+    use oneslot::telemetry::Record;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! The gateway's own paths: its state, and control for the holder of the token.
 //!
 //! No page reaches them ([`crate::http::security::origin_policy`]). Not here: what a pause or a
-//! cancellation does ([`crate::desk`]), and the event stream ([`super::events`]).
+//! cancellation does ([`crate::scheduler`]), and the event stream ([`super::events`]).
 
 use std::sync::Arc;
 
@@ -9,15 +9,16 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use serde::Deserialize;
 
-use crate::gateway::Gateway;
+use crate::context::Context;
 use crate::http::body::RequestBody;
 use crate::http::router::Own;
 use crate::http::service::{AdmittedRequest, has_token};
-use crate::pause::{Pause, Running};
-use crate::queue::RequestId;
-use crate::record::metrics;
+use crate::scheduler::pause::{Pause, Running};
+use crate::scheduler::queue::RequestId;
+use crate::telemetry::metrics;
+use crate::monitor;
 use crate::refusal::Refusal;
-use crate::relay::{ResponseBody, full};
+use crate::proxy::body::{ResponseBody, full};
 
 use super::events;
 
@@ -35,7 +36,7 @@ struct PauseRequest {
 
 /// Answers one of the gateway's own paths.
 pub(crate) async fn own(
-    gateway: &Arc<Gateway>,
+    context: &Arc<Context>,
     request: AdmittedRequest,
     body: &mut RequestBody,
     own: Own,
@@ -43,36 +44,36 @@ pub(crate) async fn own(
     match own {
         Own::Alive => Ok(json(StatusCode::OK, &serde_json::json!({ "ok": true }))),
         Own::Status => {
-            gateway.read_memory();
-            Ok(json(StatusCode::OK, &gateway.snapshot()))
+            monitor::memory::read(context);
+            Ok(json(StatusCode::OK, &context.snapshot()))
         }
         Own::Events => {
-            let is_holder = has_token(gateway, &request.parts.headers);
+            let is_holder = has_token(context, &request.parts.headers);
             events::stream(
-                gateway,
+                context,
                 request.parts.uri.query().unwrap_or_default(),
                 is_holder,
             )
         }
         Own::Metrics => {
-            gateway.read_memory();
-            let text = metrics::render(&gateway.snapshot(), &gateway.recorder.counts());
+            monitor::memory::read(context);
+            let text = metrics::render(&context.snapshot(), &context.recorder.counts());
             let mut response = Response::new(full(text.into()));
             let kind = HeaderValue::from_static(metrics::CONTENT_TYPE);
             response.headers_mut().insert(CONTENT_TYPE, kind);
             Ok(response)
         }
-        Own::Pause => pause(gateway, body).await,
+        Own::Pause => pause(context, body).await,
         Own::Resume => {
-            gateway.resume().await;
-            Ok(json(StatusCode::OK, &gateway.snapshot()))
+            monitor::pause::resume(context).await;
+            Ok(json(StatusCode::OK, &context.snapshot()))
         }
         Own::Check => {
-            gateway.check().await;
-            Ok(json(StatusCode::OK, &gateway.snapshot()))
+            context.check().await;
+            Ok(json(StatusCode::OK, &context.snapshot()))
         }
-        Own::Cancel { id } => cancel(gateway, &id),
-        Own::Unload => unload(gateway, request.id).await,
+        Own::Cancel { id } => cancel(context, &id),
+        Own::Unload => unload(context, request.id).await,
     }
 }
 
@@ -86,10 +87,10 @@ fn parse_pause(body: &[u8]) -> Result<PauseRequest, serde_json::Error> {
 }
 
 async fn pause(
-    gateway: &Arc<Gateway>,
+    context: &Arc<Context>,
     body: &mut RequestBody,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    let received = body.receive(&gateway.limits, &gateway.bodies).await?;
+    let received = body.receive(&context.limits, &context.bodies).await?;
     let asked = parse_pause(&received.bytes).map_err(|error| Refusal::BadRequest {
         message: format!(
             "Send {{\"until_ms\": number or null, \"stop\": bool, \"unload\": bool}}: {error}"
@@ -110,13 +111,13 @@ async fn pause(
     } else {
         Running::Finish
     };
-    gateway.pause(Pause { until_ms }, running).await;
+    monitor::pause::pause(context, Pause { until_ms }, running).await;
     let unloaded = if asked.unload {
-        Some(gateway.free().await)
+        Some(context.free().await)
     } else {
         None
     };
-    let mut shown = serde_json::to_value(gateway.snapshot()).unwrap_or_default();
+    let mut shown = serde_json::to_value(context.snapshot()).unwrap_or_default();
     if let Some(unloaded) = unloaded {
         shown["unloaded"] = match unloaded {
             Ok((models, freed)) => serde_json::json!({ "models": models, "freed": freed }),
@@ -126,8 +127,8 @@ async fn pause(
     Ok(json(StatusCode::OK, &shown))
 }
 
-fn cancel(gateway: &Gateway, id: &str) -> Result<Response<ResponseBody>, Refusal> {
-    if gateway.cancel(id).is_none() {
+fn cancel(context: &Context, id: &str) -> Result<Response<ResponseBody>, Refusal> {
+    if context.cancel(id).is_none() {
         return Err(Refusal::NotFound {
             path: format!("/oneslot/requests/{id}"),
         });
@@ -138,8 +139,8 @@ fn cancel(gateway: &Gateway, id: &str) -> Result<Response<ResponseBody>, Refusal
     ))
 }
 
-async fn unload(gateway: &Arc<Gateway>, id: RequestId) -> Result<Response<ResponseBody>, Refusal> {
-    match gateway.unload(id).await? {
+async fn unload(context: &Arc<Context>, id: RequestId) -> Result<Response<ResponseBody>, Refusal> {
+    match context.unload(id).await? {
         Ok((models, freed)) => Ok(json(
             StatusCode::OK,
             &serde_json::json!({ "unloaded": models, "freed": freed }),

@@ -1,29 +1,34 @@
 //! The commands of the running gateway: check, cancel, stop and unload, as its own paths, the
 //! command line behind them, or a tray in the same program ask for them.
 //!
-//! Not here: pause and resume, which survive a restart ([`Gateway::pause`]), and what the
-//! scheduler does then ([`crate::desk`]).
+//! Not here: pause and resume, which survive a restart ([`crate::monitor::pause`]), and what the
+//! scheduler does then ([`crate::scheduler`]).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::desk::{Arrival, Ending, Event};
-use crate::queue::{Delivery, RequestId};
-use crate::record::meter::Meter;
+use crate::context::Context;
+use crate::memory::readings::Freed;
+use crate::monitor;
 use crate::refusal::Refusal;
-use crate::slot::Occupant;
+use crate::scheduler::queue::{Delivery, RequestId};
+use crate::scheduler::slots::Occupant;
+use crate::scheduler::{Arrival, Ending, Event};
+use crate::telemetry::live_stats::LiveStats;
 use crate::upstream::UnloadError;
 
-use crate::gateway::{Freed, Gateway};
 
-impl Gateway {
+impl Context {
     /// Ends a cooldown and probes; returns when the probe is over or its time is up.
     pub async fn check(&self) {
-        let mut changes = self.owner.changes();
-        self.owner.feed(Event::CheckNow);
+        let mut changes = self.scheduler.changes();
+        self.scheduler.send(Event::CheckNow);
         let limit = self.settings().health.timeout + Duration::from_secs(3);
         let answered = async {
-            while self.owner.look(|desk, _, _| desk.is_probing()) {
+            while self
+                .scheduler
+                .read(|scheduler, _, _| scheduler.is_probing())
+            {
                 if changes.changed().await.is_err() {
                     return;
                 }
@@ -36,15 +41,16 @@ impl Gateway {
     /// Cancels one request, queued or running; `None` where there is none with that id.
     pub fn cancel(&self, id: &str) -> Option<()> {
         let id: RequestId = id.parse().ok()?;
-        self.owner
-            .look(|_, seats, _| seats.contains_key(&id))
-            .then(|| self.owner.feed(Event::Cancelled { id }))
+        self.scheduler
+            .read(|_, waiters, _| waiters.contains_key(&id))
+            .then(|| self.scheduler.send(Event::Cancelled { id }))
     }
 
     /// Cancels the requests that hold a slot; queued ones stay queued.
     pub fn stop(&self) {
-        let running: Vec<RequestId> = self.owner.look(|desk, _, _| {
-            desk.slots()
+        let running: Vec<RequestId> = self.scheduler.read(|scheduler, _, _| {
+            scheduler
+                .slots()
                 .iter()
                 .filter_map(|occupant| match occupant {
                     Occupant::Checking { ticket } | Occupant::Running { ticket, .. } => {
@@ -55,7 +61,7 @@ impl Gateway {
                 .collect()
         });
         for id in running {
-            self.owner.feed(Event::Cancelled { id });
+            self.scheduler.send(Event::Cancelled { id });
         }
     }
 
@@ -71,15 +77,19 @@ impl Gateway {
         self: &Arc<Self>,
         id: RequestId,
     ) -> Result<Result<(Vec<String>, Freed), UnloadError>, Refusal> {
-        let at = self.owner.clock().at();
-        let meter = Meter::new(id, "oneslot".to_owned(), None, false, at);
+        let at = self.scheduler.clock().at();
+        let stats = LiveStats::new(id, "oneslot".to_owned(), None, false, at);
         let arrival = Arrival {
             id,
             bytes: 0,
             delivery: Delivery::Whole,
-            print: id.0,
+            body_hash: id.0,
         };
-        let lease = self.owner.arrive(arrival, Arc::new(meter)).turn().await?;
+        let lease = self
+            .scheduler
+            .enqueue(arrival, Arc::new(stats))
+            .acquire()
+            .await?;
         let unloaded = self.free().await;
         lease.finish(Ending::Unsent);
         Ok(unloaded)
@@ -92,16 +102,16 @@ impl Gateway {
     /// There is no server, or it did not do it.
     pub async fn free(self: &Arc<Self>) -> Result<(Vec<String>, Freed), UnloadError> {
         let link = self.link().ok_or(UnloadError::List)?;
-        let before = self.held().await;
+        let before = monitor::memory::held(self).await;
         let unloaded = link.upstream.unload(None).await;
         link.forget_window();
         let models = unloaded?;
         let freed = if models.is_empty() {
             Freed::default()
         } else {
-            self.freed_since(before).await
+            monitor::memory::freed_since(self, before).await
         };
-        self.leave_cards();
+        self.memory.close_cards();
         tracing::info!(
             models = models.len(),
             ram = freed.ram,

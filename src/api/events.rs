@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,10 +16,10 @@ use http_body::{Body, Frame};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, Sleep};
 
-use crate::gateway::{Gateway, Watcher};
-use crate::record::snapshot::{Face, Snapshot};
+use crate::context::{Context, Watcher};
+use crate::telemetry::snapshot::{Face, Snapshot};
 use crate::refusal::{Part, Refusal};
-use crate::relay::{ResponseBody, boxed};
+use crate::proxy::body::{ResponseBody, boxed};
 
 /// Between two events: a panel needs no more than four snapshots a second.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(250);
@@ -72,20 +72,20 @@ impl StreamPermits {
 /// # Errors
 /// `TooLarge` where too many clients follow already.
 pub(super) fn stream(
-    gateway: &Arc<Gateway>,
+    context: &Arc<Context>,
     query: &str,
     is_holder: bool,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    let permit = gateway.streams.acquire(is_holder)?;
-    let mut changes = gateway.owner.changes();
+    let permit = context.streams.acquire(is_holder)?;
+    let mut changes = context.scheduler.changes();
     changes.mark_changed();
     let is_watched = query.split('&').any(|member| member == "watched=yes");
     let body = Events {
         changes: Box::pin(next_change(changes, Duration::ZERO)),
         pace: Box::pin(tokio::time::sleep_until(Instant::now())),
         _permit: permit,
-        watcher: is_watched.then(|| gateway.watch()),
-        gateway: Arc::clone(gateway),
+        watcher: is_watched.then(|| context.watch()),
+        context: Arc::clone(context),
     };
     let mut response = Response::new(boxed(body));
     let kind = HeaderValue::from_static("text/event-stream; charset=utf-8");
@@ -100,7 +100,7 @@ struct Events {
     pace: Pin<Box<Sleep>>,
     _permit: OwnedSemaphorePermit,
     watcher: Option<Watcher>,
-    gateway: Arc<Gateway>,
+    context: Arc<Context>,
 }
 
 impl Events {
@@ -128,7 +128,7 @@ impl Body for Events {
 
     fn poll_frame(
         self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
+        cx: &mut task::Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
         if this.pace.as_mut().poll(cx).is_pending() {
@@ -138,10 +138,10 @@ impl Body for Events {
             return Poll::Pending;
         };
         // An event stream has no end of its own, and must not delay the shutdown.
-        if this.gateway.owner.look(|desk, _, _| desk.is_closing()) {
+        if this.context.scheduler.read(|scheduler, _, _| scheduler.is_closing()) {
             return Poll::Ready(None);
         }
-        let snapshot = this.gateway.snapshot();
+        let snapshot = this.context.snapshot();
         this.changes = Box::pin(next_change(changes, this.quiet(&snapshot)));
         this.pace.as_mut().reset(Instant::now() + BETWEEN_EVENTS);
         let snapshot = serde_json::to_string(&snapshot).unwrap_or_default();

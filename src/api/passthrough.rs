@@ -13,17 +13,17 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use tokio::time::timeout;
 
-use crate::gateway::link::Link;
-use crate::gateway::{Gateway, lock};
-use crate::health::State;
+use crate::context::{Context, lock};
 use crate::http::body::RequestBody;
 use crate::http::security::headers::downward;
 use crate::http::security::upstream_headers::upstream_headers;
 use crate::http::service::{AdmittedRequest, now_ms};
-use crate::record::{self, Lane, Open};
+use crate::proxy::body::buffered::{Held, hold};
+use crate::proxy::body::{ResponseBody, full};
 use crate::refusal::{Clock, Outage, Refusal};
-use crate::relay::whole::{Held, hold};
-use crate::relay::{ResponseBody, full};
+use crate::scheduler::health::State;
+use crate::telemetry::{self, Lane, PendingRecord};
+use crate::upstream::handle::UpstreamHandle;
 use crate::upstream::send::{Outgoing, is_encoded};
 use crate::upstream::{Kind, error_of, says_loop, without_sent_keys};
 
@@ -31,16 +31,16 @@ use crate::upstream::{Kind, error_of, says_loop, without_sent_keys};
 const SLOW: Duration = Duration::from_secs(2);
 /// A read without a copy may take this long.
 const LIMIT: Duration = Duration::from_secs(30);
-/// A larger answer is not kept.
+/// A larger response is not kept.
 const COPY_LIMIT: usize = 1 << 20;
-/// An answer beside the slot is held up to this many bytes.
+/// A response beside the slot is buffered up to this many bytes.
 const ANSWER_LIMIT: usize = 16 << 20;
-/// How many answers are kept.
+/// How many responses are kept.
 const COPIES: usize = 32;
 
 const COPY_AGE: HeaderName = HeaderName::from_static("age");
 
-/// Copies of read-only answers, by path and query.
+/// Copies of read-only responses, by path and query.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     copies: Mutex<HashMap<String, Copy>>,
@@ -53,7 +53,7 @@ struct Copy {
     kept: tokio::time::Instant,
 }
 
-/// What goes in front of an answer's body.
+/// Status and headers of a response.
 struct Head {
     status: StatusCode,
     headers: HeaderMap,
@@ -100,9 +100,9 @@ impl Reads {
     }
 }
 
-/// `GET /`: says what this is, in the words clients of an Ollama look for in front of one.
-pub(crate) fn root(gateway: &Gateway) -> Response<ResponseBody> {
-    let kind = gateway.link().and_then(|link| link.upstream.known_kind());
+/// `GET /`: says what this is; in front of an Ollama server in the words its clients look for.
+pub(crate) fn root(context: &Context) -> Response<ResponseBody> {
+    let kind = context.link().and_then(|link| link.upstream.known_kind());
     let words = match kind {
         Some(Kind::Ollama) => "Ollama is running".to_owned(),
         Some(Kind::LlamaCpp | Kind::LmStudio | Kind::Plain) | None => format!(
@@ -124,27 +124,27 @@ pub(crate) fn root(gateway: &Gateway) -> Response<ResponseBody> {
 /// # Errors
 /// The refusal; its outcome has been recorded.
 pub(crate) async fn relay(
-    gateway: &Arc<Gateway>,
+    context: &Arc<Context>,
     request: AdmittedRequest,
     body: &mut RequestBody,
     path: String,
     cacheable: bool,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    let open = open(gateway, &request);
-    match relayed(gateway, request, body, &path, cacheable).await {
+    let open = open(context, &request);
+    match relayed(context, request, body, &path, cacheable).await {
         Ok(response) => {
-            open.end(record::Ending::Done);
+            open.end(telemetry::Ending::Done);
             Ok(response)
         }
         Err(refusal) => {
-            open.end(record::Ending::Refused(&refusal));
+            open.end(telemetry::Ending::Refused(&refusal));
             Err(refusal)
         }
     }
 }
 
 async fn relayed(
-    gateway: &Arc<Gateway>,
+    context: &Arc<Context>,
     request: AdmittedRequest,
     body: &mut RequestBody,
     path: &str,
@@ -156,23 +156,23 @@ async fn relayed(
     };
     let copy = || {
         if cacheable {
-            gateway.reads.copy(&target)
+            context.reads.copy(&target)
         } else {
             None
         }
     };
-    if let Some(refusal) = unreachable(gateway) {
+    if let Some(refusal) = unreachable(context) {
         return copy().ok_or(refusal);
     }
-    let Some(link) = gateway.link() else {
+    let Some(link) = context.link() else {
         return Err(Refusal::Unavailable {
             outage: Outage::NoneFound,
-            retry_in: gateway.cooldown_left(),
+            retry_in: context.cooldown_left(),
         });
     };
-    let headers = upstream_headers(gateway, &request)?;
+    let headers = upstream_headers(context, &request)?;
     let method = request.parts.method;
-    let received = body.receive(&gateway.limits, &gateway.bodies).await?;
+    let received = body.receive(&context.limits, &context.bodies).await?;
     let outgoing = Outgoing {
         method: method.clone(),
         path: target.clone(),
@@ -180,13 +180,13 @@ async fn relayed(
         body: received.bytes,
     };
     let limit = if copy().is_some() { SLOW } else { LIMIT };
-    let answer = match asked(gateway, &link, &outgoing, limit).await {
+    let answer = match asked(context, &link, &outgoing, limit).await {
         Ok(answer) => answer,
         Err(refusal) => return copy().ok_or(refusal),
     };
     let (head, bytes) = judged(answer, path, &link, &outgoing.headers)?;
     if cacheable && method == Method::GET {
-        gateway
+        context
             .reads
             .keep(target, head.headers.clone(), bytes.clone());
     }
@@ -196,10 +196,10 @@ async fn relayed(
     Ok(response)
 }
 
-/// What the upstream answers within `limit`. Where it does not, an earlier copy may serve.
+/// The upstream's response, if it is whole within `limit`.
 async fn asked(
-    gateway: &Gateway,
-    link: &Link,
+    context: &Context,
+    link: &UpstreamHandle,
     outgoing: &Outgoing,
     limit: Duration,
 ) -> Result<(Parts, Held), Refusal> {
@@ -216,7 +216,7 @@ async fn asked(
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(outage)) => Err(Refusal::Unavailable {
             outage,
-            retry_in: gateway.next_cooldown(),
+            retry_in: context.next_cooldown(),
         }),
         Err(_) => Err(Refusal::Timeout {
             clock: Clock::Total,
@@ -225,12 +225,11 @@ async fn asked(
     }
 }
 
-/// The head and the body of a good answer as they go to the client; the upstream's own no, and a
-/// circle, are told as such.
+/// A good response as it goes to the client; an error of the upstream, and a loop, as a refusal.
 fn judged(
     (parts, held): (Parts, Held),
     path: &str,
-    link: &Link,
+    link: &UpstreamHandle,
     sent: &HeaderMap,
 ) -> Result<(Head, Bytes), Refusal> {
     let bytes = match held {
@@ -258,10 +257,10 @@ fn judged(
 }
 
 /// Nothing reaches the upstream during a cooldown.
-fn unreachable(gateway: &Gateway) -> Option<Refusal> {
-    gateway
-        .owner
-        .look(|desk, _, now| match desk.health().state() {
+fn unreachable(context: &Context) -> Option<Refusal> {
+    context
+        .scheduler
+        .read(|scheduler, _, now| match scheduler.health().state() {
             State::Down { outage, until } if until > now.at => Some(Refusal::Unavailable {
                 outage,
                 retry_in: until - now.at,
@@ -308,13 +307,13 @@ fn too_long(status: StatusCode) -> Refusal {
     ))
 }
 
-fn open(gateway: &Gateway, request: &AdmittedRequest) -> Open {
-    let arrival = record::Arrival {
+fn open(context: &Context, request: &AdmittedRequest) -> PendingRecord {
+    let arrival = telemetry::Arrival {
         id: request.id.to_string(),
         app: Some(request.app.clone()),
         path: request.routed.name,
-        lane: Lane::Beside,
+        lane: Lane::Passthrough,
         arrived_ms: now_ms(),
     };
-    Open::new(&gateway.recorder, arrival)
+    PendingRecord::new(&context.recorder, arrival)
 }

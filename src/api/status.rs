@@ -5,61 +5,63 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::config::{Context, Counting, Preset, Settings};
+use crate::config::{Context as WindowContext, Counting, Preset, Settings};
+use crate::context::Context;
 use crate::degrade::{self, Cause, Ladder, QueueExempt};
-use crate::desk::{Desk, Now, Seat};
-use crate::health::State;
-use crate::pressure::Level;
-use crate::queue::{RequestId, Ticket};
-use crate::record::meter::Phase;
-use crate::record::snapshot::{self, Face, HealthState, Item, RefusedKind, Snapshot};
+use crate::http::security::origin_policy::OriginPolicy;
+use crate::memory::Level;
 use crate::refusal::Outage;
-use crate::slot::Occupant;
+use crate::scheduler::health::State;
+use crate::scheduler::queue::{RequestId, Ticket};
+use crate::scheduler::slots::Occupant;
+use crate::scheduler::{Now, Scheduler, Waiter};
+use crate::telemetry::live_stats::Phase;
+use crate::telemetry::snapshot::{self, Face, HealthState, Item, RefusedKind, Snapshot};
+use crate::upstream::handle::UpstreamHandle;
 use crate::upstream::{Kind, WindowReading, WindowSource};
 
-use crate::gateway::Gateway;
-use crate::gateway::link::Link;
-use crate::http::security::origin_policy::OriginPolicy;
 
 /// Requests shown of those that ended.
 const RECENT: usize = 50;
 /// An answer without a byte for this long is shown as stalled.
 const STALLED: Duration = Duration::from_secs(15);
 
-impl Gateway {
+impl Context {
     /// Everything that is shown, at this moment.
     pub fn snapshot(&self) -> Snapshot {
         let settings = self.settings();
         let link = self.link();
         let now_ms = u64::try_from(crate::clock::unix_ms()).unwrap_or(0);
-        let mut shown = self.owner.look(|desk, seats, now| Snapshot {
-            queue: queue(desk, seats, now),
-            health: health(desk, seats, now, now_ms),
-            pause: desk.pause().map(|pause| snapshot::Pause {
+        let mut shown = self.scheduler.read(|scheduler, waiters, now| Snapshot {
+            queue: queue(scheduler, waiters, now),
+            health: health(scheduler, waiters, now, now_ms),
+            pause: scheduler.pause().map(|pause| snapshot::Pause {
                 until_ms: pause.until_ms.and_then(|ms| u64::try_from(ms).ok()),
             }),
-            state: face(desk, seats, now),
+            state: face(scheduler, waiters, now),
             ..Snapshot::default()
         });
         shown.plan = self.shown_plan(&settings, link.as_deref());
-        shown.seq = *self.owner.changes().borrow();
+        shown.seq = *self.scheduler.changes().borrow();
         shown.version = env!("CARGO_PKG_VERSION").to_owned();
         shown.now_ms = now_ms;
         shown.listen = self.addresses().iter().map(ToString::to_string).collect();
         shown.latency = self.recorder.latency(now_ms);
         shown.recent = self.recorder.recent(RECENT);
-        shown.pressure = self.shown_pressure();
+        shown.pressure = self.memory.shown();
         shown.refused_origins = self.blocked(&settings);
-        shown.notices = self.notices();
+        shown.notices = self.notices.all();
         if let Some(link) = &link {
             let identity = link.upstream.known();
             shown.upstream = snapshot::Upstream {
                 base_url: Some(link.upstream.root().to_string()),
                 kind: identity.as_ref().map(|identity| identity.kind.to_string()),
                 model: identity.and_then(|identity| identity.models.into_iter().next()),
-                process: self.shown_process(),
-                last_death: self.shown_death(),
-                wants_key: self.owner.look(|desk, _, _| desk.health().wants_key()),
+                process: self.process.shown(),
+                last_death: self.process.last_death(),
+                wants_key: self
+                    .scheduler
+                    .read(|scheduler, _, _| scheduler.health().wants_key()),
             };
             shown.window = window(
                 link.learned_window(),
@@ -86,7 +88,7 @@ impl Gateway {
     }
 
     /// What a request that came now would be allowed.
-    fn shown_plan(&self, settings: &Settings, link: Option<&Link>) -> snapshot::Plan {
+    fn shown_plan(&self, settings: &Settings, link: Option<&UpstreamHandle>) -> snapshot::Plan {
         let ladder = if settings.degrade.ladder {
             Ladder::On
         } else {
@@ -97,9 +99,9 @@ impl Gateway {
             Preset::Strict => degrade::Preset::Strict,
         };
         let size = known_window(settings, link);
-        self.owner.look(|desk, _, _| {
-            let (pressure, cause) = desk.pressure();
-            let plan = degrade::plan(desk.line().len(), pressure, QueueExempt::No, ladder);
+        self.scheduler.read(|scheduler, _, _| {
+            let (pressure, cause) = scheduler.pressure();
+            let plan = degrade::plan(scheduler.queue().len(), pressure, QueueExempt::No, ladder);
             snapshot::Plan {
                 rung: plan.rung.number(),
                 ceiling: degrade::ceiling(plan.rung, preset, size),
@@ -114,8 +116,8 @@ impl Gateway {
 }
 
 /// The window, if one is known.
-fn known_window(settings: &Settings, link: Option<&Link>) -> Option<u64> {
-    if let Context::Tokens(tokens) = settings.window.context {
+fn known_window(settings: &Settings, link: Option<&UpstreamHandle>) -> Option<u64> {
+    if let WindowContext::Tokens(tokens) = settings.window.context {
         return Some(tokens);
     }
     let link = link?;
@@ -125,12 +127,12 @@ fn known_window(settings: &Settings, link: Option<&Link>) -> Option<u64> {
     }
 }
 
-fn queue(desk: &Desk, seats: &HashMap<RequestId, Seat>, now: Now) -> snapshot::Queue {
+fn queue(scheduler: &Scheduler, waiters: &HashMap<RequestId, Waiter>, now: Now) -> snapshot::Queue {
     let mut items = Vec::new();
-    for occupant in desk.slots().iter() {
+    for occupant in scheduler.slots().iter() {
         match occupant {
             Occupant::Checking { ticket } | Occupant::Running { ticket, .. } => {
-                items.push(item(ticket, 0, seats, now));
+                items.push(item(ticket, 0, waiters, now));
             }
             Occupant::Settling { id, .. } => items.push(Item {
                 id: id.to_string(),
@@ -139,82 +141,82 @@ fn queue(desk: &Desk, seats: &HashMap<RequestId, Seat>, now: Now) -> snapshot::Q
             }),
         }
     }
-    for (place, ticket) in desk.line().iter().enumerate() {
-        items.push(item(ticket, place as u64 + 1, seats, now));
+    for (place, ticket) in scheduler.queue().iter().enumerate() {
+        items.push(item(ticket, place as u64 + 1, waiters, now));
     }
-    let checking = usize::from(desk.slots().checking().is_some());
+    let checking = usize::from(scheduler.slots().checking().is_some());
     snapshot::Queue {
-        running: desk.slots().running() as u64,
-        waiting: (desk.line().len() + checking) as u64,
-        max_waiting: desk.rules().max_waiting as u64,
+        running: scheduler.slots().running() as u64,
+        waiting: (scheduler.queue().len() + checking) as u64,
+        max_waiting: scheduler.rules().max_waiting as u64,
         items,
     }
 }
 
-fn item(ticket: &Ticket, position: u64, seats: &HashMap<RequestId, Seat>, now: Now) -> Item {
-    let meter = seats.get(&ticket.id).map(|seat| &seat.meter);
-    let phase = match meter.map(|meter| meter.phase()) {
+fn item(ticket: &Ticket, position: u64, waiters: &HashMap<RequestId, Waiter>, now: Now) -> Item {
+    let stats = waiters.get(&ticket.id).map(|waiter| &waiter.stats);
+    let phase = match stats.map(|stats| stats.phase()) {
         Some(Phase::Loading) => snapshot::Phase::Loading,
         Some(Phase::Prompt) => snapshot::Phase::Prompt,
         Some(Phase::Answering) => snapshot::Phase::Answer,
         Some(Phase::Waiting | Phase::Checking) | None => snapshot::Phase::Waiting,
     };
-    let tokens = meter
-        .map(|meter| meter.chunks())
+    let tokens = stats
+        .map(|stats| stats.chunks())
         .filter(|chunks| *chunks > 0);
-    let rate = meter.and_then(|meter| meter.rate());
+    let rate = stats.and_then(|stats| stats.rate());
     Item {
         id: ticket.id.to_string(),
-        app: meter.map(|meter| meter.app.clone()),
+        app: stats.map(|stats| stats.app.clone()),
         position,
         phase,
-        age_ms: crate::exchange::ms(now.at.saturating_sub(ticket.arrived)),
-        model: meter.and_then(|meter| meter.model.clone()),
-        stream: meter.is_some_and(|meter| meter.stream),
+        age_ms: crate::proxy::ms(now.at.saturating_sub(ticket.arrived)),
+        model: stats.and_then(|stats| stats.model.clone()),
+        stream: stats.is_some_and(|stats| stats.stream),
         tokens,
         tokens_per_s: rate,
-        plan: meter.and_then(|meter| meter.plan()),
+        plan: stats.and_then(|stats| stats.plan()),
     }
 }
 
 fn health(
-    desk: &Desk,
-    seats: &HashMap<RequestId, Seat>,
+    scheduler: &Scheduler,
+    waiters: &HashMap<RequestId, Waiter>,
     now: Now,
     now_ms: u64,
 ) -> snapshot::Health {
-    let health = desk.health();
+    let health = scheduler.health();
     let state = match health.state() {
         State::Unknown => HealthState::Unknown,
-        State::Ready if is_stalled(seats, now) => HealthState::Stalled,
+        State::Ready if is_stalled(waiters, now) => HealthState::Stalled,
         State::Ready => HealthState::Ready,
         State::Loading { .. } => HealthState::Loading,
         State::Down { .. } => HealthState::Down,
     };
     let last_ok_ms = health
         .evidence()
-        .map(|at| now_ms.saturating_sub(crate::exchange::ms(now.at.saturating_sub(at))));
+        .map(|at| now_ms.saturating_sub(crate::proxy::ms(now.at.saturating_sub(at))));
     snapshot::Health {
         state,
         consecutive_failures: u64::from(health.consecutive_failures()),
         last_error: health.last_error().map(|outage| outage.to_string()),
-        cooldown_ms: crate::exchange::ms(health.cooldown_left(now.at)),
+        cooldown_ms: crate::proxy::ms(health.cooldown_left(now.at)),
         last_ok_ms,
     }
 }
 
-fn is_stalled(seats: &HashMap<RequestId, Seat>, now: Now) -> bool {
-    seats
+fn is_stalled(waiters: &HashMap<RequestId, Waiter>, now: Now) -> bool {
+    waiters
         .values()
-        .filter_map(|seat| seat.meter.last_byte())
+        .filter_map(|waiter| waiter.stats.last_byte())
         .any(|at| now.at.saturating_sub(at) >= STALLED)
 }
 
-fn face(desk: &Desk, seats: &HashMap<RequestId, Seat>, now: Now) -> Face {
-    if desk.pause().is_some() {
+fn face(scheduler: &Scheduler, waiters: &HashMap<RequestId, Waiter>, now: Now) -> Face {
+    if scheduler.pause().is_some() {
         return Face::Paused;
     }
-    match desk.health().state() {
+    match scheduler.health().state() {
         State::Unknown => return Face::Starting,
         State::Loading { .. } => return Face::Loading,
         State::Down {
@@ -225,17 +227,17 @@ fn face(desk: &Desk, seats: &HashMap<RequestId, Seat>, now: Now) -> Face {
         State::Down { .. } => return Face::Down,
         State::Ready => {}
     }
-    let loads = seats
+    let loads = waiters
         .values()
-        .any(|seat| seat.meter.phase() == Phase::Loading);
-    let waiting = !desk.line().is_empty();
+        .any(|waiter| waiter.stats.phase() == Phase::Loading);
+    let waiting = !scheduler.queue().is_empty();
     if loads {
         Face::Loading
-    } else if desk.pressure().0 > Level::Normal {
+    } else if scheduler.pressure().0 > Level::Normal {
         Face::Degraded
     } else if waiting {
         Face::Waiting
-    } else if desk.slots().iter().next().is_some() {
+    } else if scheduler.slots().iter().next().is_some() {
         Face::Busy
     } else {
         Face::Ready
@@ -262,7 +264,7 @@ fn window(
         None => reading,
     };
     let (size, source) = match (settings.window.context, reading) {
-        (Context::Tokens(tokens), _) => (tokens, "config"),
+        (WindowContext::Tokens(tokens), _) => (tokens, "config"),
         (
             _,
             Some(WindowReading::Loaded {

@@ -5,9 +5,9 @@
 //! everyone who asks gets the same number. The plan never raises what was asked.
 //!
 //! Pure: no clock, no readings of its own. Not here: how a level is judged
-//! ([`crate::pressure`]) and which messages go ([`crate::window`]).
+//! ([`crate::memory`]) and which messages go ([`crate::window`]).
 
-mod terms;
+mod limits;
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -15,9 +15,9 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pressure::Level;
+use crate::memory::Level;
 
-pub use terms::{
+pub use limits::{
     Grant, NoneAsked, Overflow, Reason, Terms, ceiling, floor, granted, limit, reserve,
 };
 
@@ -167,7 +167,7 @@ pub fn rung(waiting: usize, pressure: Level, exempt: QueueExempt, ladder: Ladder
 
 /// Whether the line counts for this chat: not with tools, not with a JSON schema, not for a
 /// model that reasons.
-pub fn exempt(chat: &crate::chat::Chat, reasoning: Reasoning) -> QueueExempt {
+pub fn exempt(chat: &crate::request::Chat, reasoning: Reasoning) -> QueueExempt {
     if chat.has_tools() || chat.wants_schema() || reasoning == Reasoning::Seen {
         QueueExempt::Yes
     } else {

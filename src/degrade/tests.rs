@@ -6,8 +6,8 @@ use super::{
     Cause, Grant, Ladder, MARGIN, NoneAsked, Overflow, Plan, Preset, QueueExempt, Reason,
     Reasoning, Rung, Terms, ceiling, exempt, plan, rung,
 };
-use crate::chat::Chat;
-use crate::pressure::Level;
+use crate::memory::Level;
+use crate::request::Chat;
 
 use Expected::{Fits, Over};
 use Level::{Critical, Elevated, High, Normal};

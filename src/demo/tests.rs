@@ -4,7 +4,7 @@ use http_body_util::Full;
 use hyper::client::conn::http1 as client;
 
 use super::*;
-use crate::relay::observe::{Finish, StreamEnd, StreamObserver, WholeEnd, observe_whole};
+use crate::proxy::inspect::{Finish, StreamEnd, StreamObserver, WholeEnd, observe_whole};
 
 /// A client; dropping it closes its connections.
 struct Client {

@@ -4,7 +4,7 @@
 //! gateway's own ports, the running gateway, the model server, the prompt. How findings are
 //! printed is the command line's business.
 
-mod desk;
+mod instance;
 mod port;
 mod prompt;
 mod server;
@@ -12,8 +12,8 @@ mod server;
 use std::fmt;
 
 use crate::config::Loaded;
-use crate::record::snapshot::Snapshot;
 use crate::state::{self, StateDir};
+use crate::telemetry::snapshot::Snapshot;
 
 /// What is examined.
 #[derive(Debug)]
@@ -73,9 +73,9 @@ pub async fn examine(patient: &Patient<'_>, tell: &mut dyn FnMut(&Finding)) -> R
         report: Report::default(),
         tell,
     };
-    desk::settings(patient, &mut chart);
+    instance::settings(patient, &mut chart);
     port::look(patient, &mut chart).await;
-    desk::gateway(patient, &mut chart);
+    instance::gateway(patient, &mut chart);
     if let Some(server) = server::look(patient, &mut chart).await {
         prompt::send(patient, &server, &mut chart).await;
     }

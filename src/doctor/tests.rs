@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::config::{BaseUrl, Sources};
-use crate::record::snapshot::{RefusedKind, RefusedOrigin};
+use crate::telemetry::snapshot::{RefusedKind, RefusedOrigin};
 
 /// A server that answers fixed bodies by path, and 404 else.
 async fn server(routes: &[(&'static str, u16, &'static str)]) -> SocketAddr {

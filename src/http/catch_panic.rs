@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::refusal::{Refusal, in_stream_event};
-use crate::relay::{Broken, ResponseBody};
+use crate::proxy::body::{Broken, ResponseBody};
 
 /// A response body that survives a panic of what it carries. While it exists its request counts as
 /// in flight on its connection.

@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::gateway::Gateway;
+use crate::context::Context;
 
 use super::client_socket::{ClientSocket, disconnected};
 use super::limits::BUFFER;
@@ -44,7 +44,7 @@ enum Ended {
 /// # Cancel safety
 /// Dropping it closes the connection and drops the request in flight.
 pub(super) async fn serve(
-    gateway: Arc<Gateway>,
+    context: Arc<Context>,
     mut stream: TcpStream,
     remote: SocketAddr,
     closing: CancellationToken,
@@ -54,23 +54,23 @@ pub(super) async fn serve(
         return;
     };
     let peer = Peer { remote, local };
-    match serve_requests(&gateway, &stream, peer, closing).await {
+    match serve_requests(&context, &stream, peer, closing).await {
         Ended::Dead => {}
         Ended::Open => linger(&mut stream).await,
     }
 }
 
 async fn serve_requests(
-    gateway: &Arc<Gateway>,
+    context: &Arc<Context>,
     stream: &TcpStream,
     peer: Peer,
     closing: CancellationToken,
 ) -> Ended {
-    let limits = gateway.limits;
+    let limits = context.limits;
     let in_flight = TaskTracker::new();
     let service = service_fn(|request| {
         let token = in_flight.token();
-        let response = service::respond(Arc::clone(gateway), request, peer, token, closing.clone());
+        let response = service::respond(Arc::clone(context), request, peer, token, closing.clone());
         async move { Ok::<_, Infallible>(response.await) }
     });
     let socket = ClientSocket::new(stream, limits.write_idle);

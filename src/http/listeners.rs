@@ -18,7 +18,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::gateway::{Gateway, StartError, lock};
+use crate::context::{Context, lock};
+use crate::server::StartError;
 use crate::upstream::process;
 
 use super::connection;
@@ -90,7 +91,7 @@ impl Listeners {
     }
 
     /// Serves a listener, unless all were closed.
-    pub(crate) fn open(&self, gateway: &Arc<Gateway>, bound: Bound) {
+    pub(crate) fn open(&self, context: &Arc<Context>, bound: Bound) {
         let mut open = lock(&self.open);
         if self.tasks.is_closed() {
             return;
@@ -104,7 +105,7 @@ impl Listeners {
             closing: closing.clone(),
         });
         let permits = Arc::clone(&self.permits);
-        let accepting = accept(Arc::clone(gateway), bound.listener, permits, closing);
+        let accepting = accept(Arc::clone(context), bound.listener, permits, closing);
         self.tasks.spawn(accepting);
     }
 
@@ -128,7 +129,7 @@ impl Listeners {
     /// A new address could not be opened; everything is then as it was.
     pub(crate) async fn change(
         &self,
-        gateway: &Arc<Gateway>,
+        context: &Arc<Context>,
         wanted: &[SocketAddr],
     ) -> Result<(), StartError> {
         let _changing = self.changing.lock().await;
@@ -142,15 +143,15 @@ impl Listeners {
             match listen_once_free(&new, port, &in_the_way).await {
                 Ok((listeners, notices)) => {
                     for (code, text) in notices {
-                        gateway.notice(code, &text);
+                        context.notices.add(code, &text);
                     }
                     for bound in listeners {
-                        self.open(gateway, bound);
+                        self.open(context, bound);
                     }
                 }
                 Err(error) => {
                     lost.extend(in_the_way);
-                    self.reopen(gateway, lost);
+                    self.reopen(context, lost);
                     return Err(error);
                 }
             }
@@ -158,7 +159,7 @@ impl Listeners {
         self.close_where(|open| !wanted.contains(&open.asked));
         let (missing, _) = self.missing(wanted);
         lost.retain(|address| missing.contains(&address.asked));
-        self.set_lost(gateway, lost);
+        self.set_lost(context, lost);
         Ok(())
     }
 
@@ -188,7 +189,7 @@ impl Listeners {
 
     /// Reopens what a failed change closed, or what was lost. What cannot be opened is lost, and
     /// [`retry_lost`] goes on trying.
-    fn reopen(&self, gateway: &Arc<Gateway>, closed: Vec<Address>) {
+    fn reopen(&self, context: &Arc<Context>, closed: Vec<Address>) {
         let mut lost = Vec::new();
         for address in closed {
             match bind(address.actual) {
@@ -198,7 +199,7 @@ impl Listeners {
                         address: address.actual,
                         listener,
                     };
-                    self.open(gateway, bound);
+                    self.open(context, bound);
                 }
                 Err(error) => {
                     tracing::debug!(address = %address.actual, %error, "address not available yet");
@@ -206,17 +207,17 @@ impl Listeners {
                 }
             }
         }
-        self.set_lost(gateway, lost);
+        self.set_lost(context, lost);
     }
 
     /// These addresses are lost now, and no others.
-    fn set_lost(&self, gateway: &Gateway, lost: Vec<Address>) {
+    fn set_lost(&self, context: &Context, lost: Vec<Address>) {
         if lost.is_empty() {
-            gateway.notice_over(LOST);
+            context.notices.remove(LOST);
         } else {
             let addresses: Vec<String> = lost.iter().map(|one| one.actual.to_string()).collect();
             let addresses = addresses.join(", ");
-            gateway.notice(
+            context.notices.add(
                 LOST,
                 &format!(
                     "OneSlot no longer listens on {addresses}: it tries again every second, until \
@@ -233,29 +234,29 @@ impl Listeners {
             before = before.len(),
             "lost addresses changed"
         );
-        if let Err(error) = gateway.publish() {
+        if let Err(error) = context.publish() {
             tracing::warn!(%error, "the command line may not find the addresses");
         }
     }
 }
 
 /// Retries lost addresses, for as long as the gateway lives.
-pub(crate) async fn retry_lost(gateway: Arc<Gateway>) {
-    let listeners = &gateway.listeners;
+pub(crate) async fn retry_lost(context: Arc<Context>) {
+    let listeners = &context.listeners;
     let mut lost = listeners.lost.subscribe();
     while lost.wait_for(|lost| !lost.is_empty()).await.is_ok() {
         tokio::time::sleep(RETRY).await;
         let _changing = listeners.changing.lock().await;
         // A change may have opened them, or no longer want them.
         let closed = listeners.lost.borrow().clone();
-        listeners.reopen(&gateway, closed);
+        listeners.reopen(&context, closed);
     }
 }
 
 /// Accepts until the listener is closed, each connection only once it has a permit: further ones
 /// wait with the system, so that open files cannot run out.
 async fn accept(
-    gateway: Arc<Gateway>,
+    context: Arc<Context>,
     listener: TcpListener,
     permits: Arc<Semaphore>,
     closing: CancellationToken,
@@ -268,9 +269,9 @@ async fn accept(
     while let Some((permit, accepted)) = closing.run_until_cancelled(next()).await {
         match accepted {
             Ok((stream, remote)) => {
-                let (gateway, closing) = (Arc::clone(&gateway), closing.clone());
-                let serving = connection::serve(Arc::clone(&gateway), stream, remote, closing);
-                gateway.listeners.tasks.spawn(async move {
+                let (context, closing) = (Arc::clone(&context), closing.clone());
+                let serving = connection::serve(Arc::clone(&context), stream, remote, closing);
+                context.listeners.tasks.spawn(async move {
                     serving.await;
                     drop(permit);
                 });
@@ -400,7 +401,7 @@ async fn holder(address: SocketAddr) -> Option<String> {
 mod tests {
     use super::*;
     use crate::config::Sources;
-    use crate::gateway::{Options, Running, Serve, start};
+    use crate::server::{Options, Running, Serve, start};
     use crate::state::{Lock, StateDir};
 
     async fn gateway(home: &std::path::Path) -> Running {
@@ -440,8 +441,8 @@ mod tests {
         (stranger, Address { asked, actual })
     }
 
-    fn lost_notice(gateway: &Gateway) -> Option<String> {
-        let notices = gateway.notices();
+    fn lost_notice(context: &Context) -> Option<String> {
+        let notices = context.notices.all();
         let lost = notices.into_iter().find(|one| one.code == LOST);
         lost.map(|one| one.text)
     }
@@ -450,16 +451,16 @@ mod tests {
     async fn a_lost_address_is_reopened_once_it_is_free() {
         let home = tempfile::tempdir().unwrap();
         let running = gateway(home.path()).await;
-        let gateway = running.gateway();
+        let context = running.context();
         let (stranger, lost) = taken();
-        gateway.listeners.reopen(gateway, vec![lost]);
-        let text = lost_notice(gateway).unwrap();
+        context.listeners.reopen(context, vec![lost]);
+        let text = lost_notice(context).unwrap();
         assert!(text.contains(&lost.actual.to_string()), "named: {text}");
-        let serves = || gateway.addresses().contains(&lost.actual);
+        let serves = || context.addresses().contains(&lost.actual);
         assert!(!serves(), "it is not served");
         drop(stranger);
         until("it is reopened", serves).await;
-        until("the notice is gone", || lost_notice(gateway).is_none()).await;
+        until("the notice is gone", || lost_notice(context).is_none()).await;
         running.shutdown().await;
     }
 
@@ -467,20 +468,20 @@ mod tests {
     async fn a_change_forgets_lost_addresses_it_does_not_want() {
         let home = tempfile::tempdir().unwrap();
         let running = gateway(home.path()).await;
-        let gateway = running.gateway();
+        let context = running.context();
         let ((_one, wanted), (two, unwanted)) = (taken(), taken());
-        gateway.listeners.reopen(gateway, vec![wanted, unwanted]);
-        let own = gateway.settings().listen.clone();
+        context.listeners.reopen(context, vec![wanted, unwanted]);
+        let own = context.settings().listen.clone();
         let listen: Vec<SocketAddr> = own.iter().copied().chain([wanted.asked]).collect();
         // One that cannot be opened makes no difference to the others.
-        let _ = gateway.listeners.change(gateway, &listen).await;
-        let text = lost_notice(gateway).unwrap();
+        let _ = context.listeners.change(context, &listen).await;
+        let text = lost_notice(context).unwrap();
         assert!(text.contains(&wanted.actual.to_string()), "{text}");
-        gateway.listeners.change(gateway, &own).await.unwrap();
-        assert_eq!(lost_notice(gateway), None, "neither is wanted");
+        context.listeners.change(context, &own).await.unwrap();
+        assert_eq!(lost_notice(context), None, "neither is wanted");
         drop(two);
         tokio::time::sleep(RETRY * 2).await;
-        let serves = gateway.addresses().contains(&unwanted.actual);
+        let serves = context.addresses().contains(&unwanted.actual);
         assert!(!serves, "so it is not retried");
         running.shutdown().await;
     }
@@ -489,12 +490,12 @@ mod tests {
     async fn nothing_is_opened_after_the_end() {
         let home = tempfile::tempdir().unwrap();
         let running = gateway(home.path()).await;
-        let gateway = Arc::clone(running.gateway());
+        let context = Arc::clone(running.context());
         let (stranger, lost) = taken();
-        gateway.listeners.close();
+        context.listeners.close();
         drop(stranger);
-        gateway.listeners.reopen(&gateway, vec![lost]);
-        assert!(gateway.addresses().is_empty());
+        context.listeners.reopen(&context, vec![lost]);
+        assert!(context.addresses().is_empty());
         running.shutdown().await;
     }
 }

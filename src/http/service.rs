@@ -21,12 +21,13 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::api;
 use crate::config::Settings;
-use crate::fault;
-use crate::gateway::Gateway;
-use crate::queue::RequestId;
-use crate::record::{self, Lane, Open};
+use crate::fault_injection;
+use crate::monitor::probe::LOOP;
+use crate::context::Context;
+use crate::scheduler::queue::RequestId;
+use crate::telemetry::{self, Lane, PendingRecord};
 use crate::refusal::{Dialect, Part, Refusal, Wanted};
-use crate::relay::{ResponseBody, full};
+use crate::proxy::body::{ResponseBody, full};
 
 use super::body::RequestBody;
 use super::catch_panic::{GuardedBody, catch_panic};
@@ -80,23 +81,23 @@ struct Seen {
 /// # Cancel safety
 /// Dropping the future, or the response body, ends the request as "left".
 pub(super) async fn respond(
-    gateway: Arc<Gateway>,
+    context: Arc<Context>,
     request: Request<Incoming>,
     peer: Peer,
     in_flight: TaskTrackerToken,
     closing: CancellationToken,
 ) -> Response<GuardedBody> {
-    let id = gateway.next_id();
+    let id = context.next_id();
     let (parts, incoming) = request.into_parts();
     let mut body = RequestBody::new(incoming, &parts.headers);
     let dialect = Dialect::of(parts.uri.path());
     let mut seen = Seen::of(&parts);
-    let work = handle(&gateway, id, parts, &mut body, peer, &mut seen);
+    let work = handle(&context, id, parts, &mut body, peer, &mut seen);
     let outcome = catch_panic(work).await.unwrap_or(Err(Refusal::Internal));
     let mut response = outcome.unwrap_or_else(|refusal| {
-        if gateway.blocked_origins.note(&refusal, now_ms()) {
+        if context.blocked_origins.note(&refusal, now_ms()) {
             // The scheduler's state did not change, but a person may be waiting to allow it.
-            gateway.owner.touch();
+            context.scheduler.touch();
         }
         refuse(&refusal, dialect)
     });
@@ -117,7 +118,7 @@ pub(super) async fn respond(
 }
 
 async fn handle(
-    gateway: &Arc<Gateway>,
+    context: &Arc<Context>,
     id: RequestId,
     parts: Parts,
     body: &mut RequestBody,
@@ -125,11 +126,11 @@ async fn handle(
     seen: &mut Seen,
 ) -> Result<Response<ResponseBody>, Refusal> {
     let arrived = Instant::now();
-    let settings = gateway.settings();
-    let routed = match admit(gateway, &settings, &parts, peer, seen) {
+    let settings = context.settings();
+    let routed = match admit(context, &settings, &parts, peer, seen) {
         Ok(routed) => routed,
         Err(refusal) => {
-            record_refused(gateway, id, &parts, seen, &refusal);
+            record_refused(context, id, &parts, seen, &refusal);
             return Err(refusal);
         }
     };
@@ -143,12 +144,12 @@ async fn handle(
         settings,
     };
     match request.routed.route.clone() {
-        Route::Chat => api::inference::chat(gateway, request, body).await,
-        Route::Root => Ok(api::passthrough::root(gateway)),
+        Route::Chat => api::inference::chat(context, request, body).await,
+        Route::Root => Ok(api::passthrough::root(context)),
         Route::Passthrough { path, cacheable } => {
-            api::passthrough::relay(gateway, request, body, path, cacheable).await
+            api::passthrough::relay(context, request, body, path, cacheable).await
         }
-        Route::Own(own) => api::admin::own(gateway, request, body, own).await,
+        Route::Own(own) => api::admin::own(context, request, body, own).await,
         Route::Options { methods } => preflight(&request, methods),
     }
 }
@@ -156,13 +157,13 @@ async fn handle(
 /// The checks before the body: form and size of the header, Host, page, key, route, token, type
 /// and announced size of the body.
 fn admit(
-    gateway: &Gateway,
+    context: &Context,
     settings: &Settings,
     parts: &Parts,
     peer: Peer,
     seen: &mut Seen,
 ) -> Result<Routed, Refusal> {
-    fault::at(fault::Stage::Gate);
+    fault_injection::at(fault_injection::Stage::Gate);
     check_header(parts)?;
     check_peer(peer)?;
     let policy = OriginPolicy {
@@ -177,7 +178,7 @@ fn admit(
     let is_preflight =
         parts.method == Method::OPTIONS && cors::is_preflight(&parts.headers, &visitor);
     let is_open = parts.uri.path() == "/healthz" || is_preflight;
-    match authorize(gateway, settings, parts, peer.local) {
+    match authorize(context, settings, parts, peer.local) {
         Ok(holder) => seen.app = client_app(parts, holder.as_deref()),
         Err(_) if is_open => {}
         Err(refusal) => return Err(refusal),
@@ -190,16 +191,19 @@ fn admit(
     let routed = target.resolve(&parts.method, parts.uri.query(), admin)?;
     if let Route::Own(own) = &routed.route
         && own.needs() == Needs::Token
-        && !has_token(gateway, &parts.headers)
+        && !has_token(context, &parts.headers)
     {
         return Err(Refusal::Unauthorized {
             wanted: Wanted::Token,
         });
     }
     check_body_type(&parts.method, &parts.headers, &visitor)?;
-    check_announced_size(&parts.headers, gateway.limits.body_bytes)?;
-    if gateway.hop.is_loop(&parts.headers) {
-        gateway.leads_back();
+    check_announced_size(&parts.headers, context.limits.body_bytes)?;
+    if context.hop.is_loop(&parts.headers) {
+        context.notices.add(
+            LOOP,
+            "upstream.base_url leads back to this gateway, perhaps through another OneSlot: point it at the model server",
+        );
         return Err(Refusal::Loop);
     }
     Ok(routed)
@@ -235,12 +239,12 @@ fn check_announced_size(headers: &HeaderMap, limit: u64) -> Result<(), Refusal> 
 /// Beyond loopback a key is required whatever the settings say: a listener whose change failed is
 /// still open to other machines.
 fn authorize(
-    gateway: &Gateway,
+    context: &Context,
     settings: &Settings,
     parts: &Parts,
     local: SocketAddr,
 ) -> Result<Option<String>, Refusal> {
-    if has_token(gateway, &parts.headers) {
+    if has_token(context, &parts.headers) {
         return Ok(None);
     }
     let is_beyond = !local.ip().to_canonical().is_loopback();
@@ -267,9 +271,9 @@ pub(crate) fn own_keys(settings: &Settings) -> Vec<Key> {
 }
 
 /// Whether the request carries the control token of this run.
-pub(crate) fn has_token(gateway: &Gateway, headers: &HeaderMap) -> bool {
+pub(crate) fn has_token(context: &Context, headers: &HeaderMap) -> bool {
     let token = headers.get(TOKEN).and_then(|value| value.to_str().ok());
-    token.is_some_and(|token| gateway.token.matches(token))
+    token.is_some_and(|token| context.token.matches(token))
 }
 
 impl Seen {
@@ -348,15 +352,15 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     })
 }
 
-fn record_refused(gateway: &Gateway, id: RequestId, parts: &Parts, seen: &Seen, refusal: &Refusal) {
-    let arrival = record::Arrival {
+fn record_refused(context: &Context, id: RequestId, parts: &Parts, seen: &Seen, refusal: &Refusal) {
+    let arrival = telemetry::Arrival {
         id: id.to_string(),
         app: Some(seen.app.clone()),
         path: Target::of(parts.uri.path()).name(),
-        lane: Lane::Beside,
+        lane: Lane::Passthrough,
         arrived_ms: now_ms(),
     };
-    Open::new(&gateway.recorder, arrival).end(record::Ending::Refused(refusal));
+    PendingRecord::new(&context.recorder, arrival).end(telemetry::Ending::Refused(refusal));
 }
 
 /// Unix milliseconds.

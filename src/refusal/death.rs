@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::pressure::Size;
+use crate::memory::Size;
 
 /// The end of the model server's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

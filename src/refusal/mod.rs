@@ -5,7 +5,7 @@
 //! upstream's excerpt) is kept apart from what the *log* keeps (code, kind, lengths), so that
 //! nothing a user wrote can reach a log through an error text.
 //!
-//! Not here: when to refuse (the stages decide) and how it is sent ([`crate::relay`]).
+//! Not here: when to refuse (the stages decide) and how it is sent ([`crate::proxy::body`]).
 
 mod advice;
 mod body;

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 
 use super::{StateDir, StateError, durable, regular};
-use crate::pause::Pause;
+use crate::scheduler::pause::Pause;
 
 impl StateDir {
     /// The pause that was kept, also one whose deadline has passed.

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::*;
-use crate::pause::Pause;
+use crate::scheduler::pause::Pause;
 
 fn open() -> (tempfile::TempDir, StateDir) {
     let temp = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! `upstream.base_url`: the server's root, and every spelling of it that means ourselves.
 //!
-//! Not here: what answers there ([`super::kind`]) and the connection itself.
+//! Not here: what answers there ([`crate::upstream::detect`]) and the connection itself.
 
 use std::fmt;
 use std::io;

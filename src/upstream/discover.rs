@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::base_url::{self, Root};
 use super::client::{Client, OpenError};
-use super::kind::{self, Identified, Identity};
+use crate::upstream::detect::{self, Identified, Identity};
 
 /// The ports of Ollama, LM Studio and llama.cpp, in the order of preference.
 pub const PORTS: [u16; 3] = [11434, 1234, 8080];
@@ -62,7 +62,8 @@ pub async fn discover(ports: &[u16], own: &[SocketAddr]) -> Result<Vec<Found>, O
 async fn look(client: Client, roots: Vec<Root>) -> Option<Found> {
     let mut roots = roots.into_iter();
     let (first, second) = (roots.next()?, roots.next());
-    let ask = async |root: Root| match kind::identify(&client.keyless(root.clone()), LIMIT).await {
+    let ask = async |root: Root| match detect::identify(&client.keyless(root.clone()), LIMIT).await
+    {
         Identified::Server(identity) => Some(Found { root, identity }),
         Identified::OneSlot | Identified::Unproven | Identified::Silent(_) => None,
     };

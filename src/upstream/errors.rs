@@ -10,9 +10,9 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
 
-use super::kind::Kind;
 use super::overflow;
 use crate::refusal::UpstreamError;
+use crate::upstream::detect::Kind;
 
 /// Longest `type`, `code` and `param` kept, in characters.
 const LONGEST_NAME: usize = 64;

@@ -10,20 +10,23 @@
 
 mod base_url;
 mod client;
-mod kind;
+mod detect;
 mod discover;
 mod probe;
-mod loaded;
-mod remote;
-mod count;
-mod busy;
+mod window;
+mod cloud_models;
+mod tokenize;
+mod activity;
+pub mod current;
+pub mod handle;
 mod preload;
 mod unload;
 mod errors;
-mod mask;
+mod redact;
 mod overflow;
 pub mod process;
 pub mod send;
+pub mod thinking;
 
 #[cfg(test)]
 #[expect(
@@ -42,24 +45,24 @@ use tokio::time::Instant;
 
 use crate::http::security::loop_detection::Hop;
 
+pub use activity::{Activity, SlotState};
 pub use base_url::{BaseUrlError, Root, Scheme};
-pub use busy::{Activity, SlotState};
 pub use client::OpenError;
+pub use cloud_models::runs_elsewhere;
+pub use detect::{Identified, Identity, Kind};
 pub use discover::{Found, PORTS, discover};
 pub use errors::{Fault5xx, error_of, fault_of};
-pub use kind::{Identified, Identity, Kind};
-pub use loaded::{LoadedModel, WindowReading, WindowSource, is_same_ollama_model};
-pub use mask::{MASK, SHORTEST, sent_key, without_key, without_sent_keys};
 pub use overflow::{Overflow, overflow};
 pub use preload::{Preload, PreloadError};
 pub use probe::{Access, Probe};
-pub use remote::runs_elsewhere;
+pub use redact::{MASK, SHORTEST, sent_key, without_key, without_sent_keys};
 pub use unload::UnloadError;
+pub use window::{LoadedModel, WindowReading, WindowSource, is_same_ollama_model};
 
-use busy::SlotReader;
+use activity::SlotReader;
 use client::Client;
-use count::Counter;
 use probe::Prober;
+use tokenize::Counter;
 
 /// The TLS of the relay's own connections; `None` for a root that needs none.
 ///
@@ -102,7 +105,7 @@ impl Default for Limits {
         Self {
             connect: Duration::from_secs(2),
             question: Duration::from_secs(2),
-            count: count::LIMIT,
+            count: tokenize::LIMIT,
             unload: Duration::from_secs(30),
         }
     }
@@ -231,7 +234,7 @@ impl Upstream {
     }
 
     async fn ask_identity(&self) -> Identified {
-        let found = kind::identify(&self.client, self.limits.question).await;
+        let found = detect::identify(&self.client, self.limits.question).await;
         let quiet = match &found {
             Identified::Server(identity) => {
                 *self
@@ -260,7 +263,7 @@ impl Upstream {
     /// The window that is loaded for `model`.
     pub async fn window(&self, model: Option<&str>) -> WindowReading {
         match self.kind().await {
-            Some(kind) => loaded::window(&self.client, kind, model, self.limits.question).await,
+            Some(kind) => window::window(&self.client, kind, model, self.limits.question).await,
             None => WindowReading::Unknown,
         }
     }
@@ -268,13 +271,13 @@ impl Upstream {
     /// Whether `model` is in memory; `None` where the server does not tell.
     pub async fn is_loaded(&self, model: Option<&str>) -> Option<bool> {
         let kind = self.kind().await?;
-        loaded::is_loaded(&self.client, kind, model, self.limits.question).await
+        window::is_loaded(&self.client, kind, model, self.limits.question).await
     }
 
     /// The models in memory; `None` where the server does not tell.
     pub async fn loaded_models(&self) -> Option<Vec<LoadedModel>> {
         let kind = self.kind().await?;
-        loaded::models(&self.client, kind, self.limits.question).await
+        window::models(&self.client, kind, self.limits.question).await
     }
 
     /// The server's own count of a chat body's prompt; `None` where it cannot or is too slow.

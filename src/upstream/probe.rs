@@ -12,8 +12,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::client::{Client, Reply};
-use super::kind::{Kind, OWN_HEADER};
 use crate::refusal::Outage;
+use crate::upstream::detect::{Kind, OWN_HEADER};
 
 /// How long `/health` may be behind `/v1/models`: it is asked beside it and is a bonus.
 const HEALTH_GRACE: Duration = Duration::from_millis(250);

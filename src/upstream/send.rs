@@ -28,7 +28,7 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::base_url::Root;
-use crate::fault;
+use crate::fault_injection;
 use crate::refusal::Outage;
 
 /// Idle connections kept; more would only age.
@@ -127,7 +127,7 @@ impl Sender {
     /// # Cancel safety
     /// Dropping the future closes the connection.
     pub async fn send(&self, outgoing: &Outgoing) -> Result<Sent, Outage> {
-        fault::at(fault::Stage::Connect);
+        fault_injection::at(fault_injection::Stage::Connect);
         let mut went_away = false;
         if let Some(connection) = self.take_idle() {
             match self.attempt(connection, outgoing, Use::Again).await {

@@ -11,9 +11,9 @@ use tokio::time::sleep;
 
 use super::Limits;
 use super::client::Client;
-use super::kind::Kind;
-use super::loaded::{self, LoadedModel, llama_cpp};
 use crate::refusal::Outage;
+use crate::upstream::detect::Kind;
+use crate::upstream::window::{self, LoadedModel, llama_cpp};
 
 /// A server may agree before the model is gone: looked at so often …
 const LOOKS: u32 = 15;
@@ -84,7 +84,7 @@ pub(super) async fn unload(
             });
         }
     };
-    let loaded = loaded::models(client, kind, limit)
+    let loaded = window::models(client, kind, limit)
         .await
         .ok_or(UnloadError::List)?;
     let mut told = Vec::new();
@@ -130,7 +130,7 @@ async fn seen_gone(
         if look > 0 {
             sleep(BETWEEN_LOOKS).await;
         }
-        kept = loaded::models(client, kind, limit).await.map(|loaded| {
+        kept = window::models(client, kind, limit).await.map(|loaded| {
             let is_loaded = |told: &&String| loaded.iter().any(|entry| entry.instance == **told);
             told.iter().filter(is_loaded).cloned().collect::<Vec<_>>()
         });
@@ -151,7 +151,7 @@ fn is_meant(kind: Kind, entry: &LoadedModel, model: Option<&str>) -> bool {
         return true;
     };
     match kind {
-        Kind::Ollama => loaded::is_same_ollama_model(&entry.name, model),
+        Kind::Ollama => window::is_same_ollama_model(&entry.name, model),
         Kind::LmStudio | Kind::LlamaCpp | Kind::Plain => {
             entry.name == model || entry.instance == model
         }

@@ -4,7 +4,7 @@
 //! per Chinese character, about 1.6 × the truth for English. It is no upper bound: a small
 //! English vocabulary spends two tokens on a Chinese character.
 
-use crate::chat::{Chat, Message, Size};
+use crate::request::{Chat, Message, Size};
 
 /// What a message costs beside its text: the template's marks around it.
 pub const PER_MESSAGE: u64 = 8;

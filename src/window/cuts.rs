@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::count::{Counting, message_cost};
 use super::units::Units;
-use crate::chat::Chat;
+use crate::request::Chat;
 
 /// How a chat is cut when it does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -10,8 +10,8 @@ use super::cuts::{Cut, Trim, cuts};
 use super::search::{Next, Search};
 use super::strict::strict_trim;
 use super::units::Units;
-use crate::chat::Chat;
 use crate::degrade::{Grant, NoneAsked, Overflow, Preset, Terms};
+use crate::request::Chat;
 
 /// How far a count may be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

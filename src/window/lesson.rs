@@ -2,7 +2,7 @@
 
 use super::count::{Counting, PER_MEDIUM, Ratio, estimate};
 use super::fitter::Certainty;
-use crate::chat::Chat;
+use crate::request::Chat;
 
 /// Tokens by which a report may differ from a count without meaning anything.
 const SLACK: u64 = 64;

@@ -6,7 +6,7 @@
 
 use super::count::{Counting, message_cost};
 use super::units::keep_pairs_together;
-use crate::chat::{Message, Role};
+use crate::request::{Message, Role};
 
 /// Even the system messages and the last message do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use crate::chat::{CallId, Chat, Message, Role};
+use crate::request::{CallId, Chat, Message, Role};
 
 /// The droppable pieces of a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
-use oneslot::record::snapshot::{Face, Snapshot};
 use oneslot::state::{Lock, StateDir};
+use oneslot::telemetry::snapshot::{Face, Snapshot};
 
 use super::support::desktop::Desktop;
 use super::support::host::Host;

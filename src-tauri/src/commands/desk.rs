@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use oneslot::pause::Running;
+use oneslot::scheduler::pause::Running;
 use serde::Deserialize;
 use tauri::State;
 use tauri::ipc::Channel;

@@ -2,7 +2,7 @@
 
 use http::Method;
 use oneslot::http::router::{Admin, Target};
-use oneslot::record::snapshot::Face;
+use oneslot::telemetry::snapshot::Face;
 
 use super::sentence::{memory, minutes};
 use super::{Login, Seen, Whose};
@@ -218,9 +218,7 @@ impl Dialect {
             Self::Ollama => "/api/chat",
             Self::Anthropic => "/v1/messages",
         };
-        let routed = Target::of(path)
-            .resolve(&Method::POST, None, Admin::Blocked)
-            .is_ok();
+        let routed = Target::of(path).resolve(&Method::POST, None, Admin::Blocked).is_ok();
         let kind = seen.snapshot.upstream.kind.as_deref();
         routed
             && match self {

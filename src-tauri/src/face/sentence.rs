@@ -1,8 +1,8 @@
 //! What is going on, in one sentence; memory in another. The panel says the same words.
 
 use jiff::Timestamp;
-use oneslot::record::plain;
-use oneslot::record::snapshot::{Face, Item, Level, Phase, Snapshot};
+use oneslot::telemetry::plain;
+use oneslot::telemetry::snapshot::{Face, Item, Level, Phase, Snapshot};
 
 use super::Seen;
 

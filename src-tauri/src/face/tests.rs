@@ -1,7 +1,7 @@
 //! Every state of the design, as icon, words and rows.
 
 use jiff::tz::TimeZone;
-use oneslot::record::snapshot::{
+use oneslot::telemetry::snapshot::{
     Face as Icon, Item, Level, Notice, Pause, Phase, Pressure, Queue, Ram, Snapshot, Upstream,
 };
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oneslot::gateway::Gateway;
-use oneslot::record::log::Log;
-use oneslot::record::snapshot::{Face, Snapshot};
+use oneslot::context::Context as Gateway;
+use oneslot::telemetry::log::Log;
+use oneslot::telemetry::snapshot::{Face, Snapshot};
 use tokio::time::{Sleep, sleep};
 
 use crate::face::Whose;
@@ -26,7 +26,7 @@ const COUNTDOWN: Duration = Duration::from_secs(1);
 pub(super) async fn show(shared: &Arc<Shared>, gateway: &Arc<Gateway>, log: Option<&Log>) {
     shared.put_behind(Behind::Own(Arc::new(GatewayBox(Arc::clone(gateway)))));
     let run = format!("own-{}", jiff::Timestamp::now().as_millisecond());
-    let mut changes = gateway.owner.changes();
+    let mut changes = gateway.scheduler.changes();
     let mut level = gateway.settings().log.level;
     // An open panel is heard of by a change that it makes to what is shown.
     let mut looks = shared.shown.subscribe();
@@ -89,7 +89,7 @@ async fn due(timer: Option<Sleep>) {
 
 #[cfg(test)]
 mod tests {
-    use oneslot::record::snapshot::Pause;
+    use oneslot::telemetry::snapshot::Pause;
 
     use super::*;
 

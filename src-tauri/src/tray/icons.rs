@@ -2,7 +2,7 @@
 
 use std::io;
 
-use oneslot::record::snapshot::Face;
+use oneslot::telemetry::snapshot::Face;
 use tauri::Wry;
 use tauri::image::Image;
 use tauri::tray::TrayIcon;

@@ -2,7 +2,7 @@
 
 use http::{Method, StatusCode};
 use jiff::ZonedDateTime;
-use oneslot::pressure::Size;
+use oneslot::memory::Size;
 use serde_json::{Value, json};
 
 use crate::args::{Pause, Place};

@@ -2,8 +2,8 @@
 
 use http::Method;
 use oneslot::doctor::{self, Finding, Patient};
-use oneslot::record::snapshot::Snapshot;
 use oneslot::state::StateDir;
+use oneslot::telemetry::snapshot::Snapshot;
 
 use crate::args::Place;
 use crate::{Failure, client, out};

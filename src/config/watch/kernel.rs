@@ -10,7 +10,7 @@ use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlag
 use rustix::io::Errno;
 
 use crate::config::way::Stop;
-use crate::kernel::{self, Told};
+use crate::fd_events::{self, FdWatch};
 
 use super::WatchError;
 
@@ -30,7 +30,7 @@ const CONTENT: WatchFlags = WatchFlags::MODIFY
 /// Ends the watches when it is dropped.
 #[derive(Debug)]
 pub(super) struct Armed {
-    told: Told<OwnedFd>,
+    told: FdWatch<OwnedFd>,
     names: Vec<(i32, OsString)>,
 }
 
@@ -59,7 +59,7 @@ impl Armed {
                 Err(_) => {}
             }
         }
-        let told = kernel::told(handle).map_err(failed)?;
+        let told = fd_events::told(handle).map_err(failed)?;
         Ok(Self { told, names })
     }
 

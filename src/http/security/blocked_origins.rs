@@ -3,8 +3,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::record::snapshot::{RefusedKind, RefusedOrigin};
 use crate::refusal::Refusal;
+use crate::telemetry::snapshot::{RefusedKind, RefusedOrigin};
 
 /// How many are remembered.
 const KEPT: usize = 32;

@@ -4,7 +4,7 @@
 
 use http::{HeaderMap, HeaderValue};
 
-use crate::gateway::Gateway;
+use crate::context::Context;
 use crate::http::router::Route;
 use crate::http::service::{AdmittedRequest, own_keys};
 use crate::refusal::Refusal;
@@ -18,14 +18,14 @@ use super::loop_detection::HOP;
 /// # Errors
 /// `Internal` if the configured key cannot be a header.
 pub(crate) fn upstream_headers(
-    gateway: &Gateway,
+    context: &Context,
     request: &AdmittedRequest,
 ) -> Result<HeaderMap, Refusal> {
     let mut secrets = own_keys(&request.settings);
     // The control token stays secret also where it came in the wrong header.
     secrets.push(Key {
         name: "control".to_owned(),
-        sha256: gateway.token.sha256(),
+        sha256: context.token.sha256(),
     });
     let configured = match &request.settings.upstream.api_key {
         Some(key) => Some(
@@ -46,6 +46,6 @@ pub(crate) fn upstream_headers(
     };
     let client = &request.parts.headers;
     let mut headers = upward(client, &secrets, credential, body_type);
-    headers.insert(HOP, gateway.hop.onward(client));
+    headers.insert(HOP, context.hop.onward(client));
     Ok(headers)
 }

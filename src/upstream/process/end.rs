@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use super::Process;
-use crate::pressure::cgroup::{Groups, kills_in};
+use crate::memory::cgroup::{Groups, kills_in};
 use crate::refusal::HowEnded;
 
 /// How often the kernel had killed for want of memory while the process still lived.
@@ -63,13 +63,13 @@ pub fn how(process: &Process, before: &Kills) -> HowEnded {
 /// The dead process's own status, while its parent has not asked for it.
 #[cfg(target_os = "linux")]
 fn status(process: &Process) -> Option<HowEnded> {
-    use super::proc::{Life, Proc};
+    use super::proc::{Proc, ProcessState};
     let proc = Proc::default();
     let stat = proc.stat(process.pid)?;
     if process.birth.is_some_and(|birth| birth != stat.birth) {
         return None;
     }
-    let Life::Ended(status) = stat.life else {
+    let ProcessState::Ended(status) = stat.life else {
         return None;
     };
     let owner = proc.status(process.pid).map(|status| status.user);
@@ -113,7 +113,7 @@ fn status(_process: &Process) -> Option<HowEnded> {
 /// May be dropped and called again.
 pub async fn ended(process: &Process) {
     #[cfg(target_os = "linux")]
-    if let Ok(end) = crate::kernel::end_of(process.pid) {
+    if let Ok(end) = crate::fd_events::end_of(process.pid) {
         // The same number may have been another process's by then.
         if super::again(process).is_some() {
             let _ = end.heard().await;

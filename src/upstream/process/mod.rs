@@ -8,6 +8,7 @@
 #[cfg(target_os = "linux")]
 mod proc;
 mod end;
+pub mod tracker;
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -168,7 +169,7 @@ fn described(pid: u32, name: String, found: Found) -> Option<Process> {
 fn now(pid: u32) -> Option<Now> {
     let proc = proc::Proc::default();
     let stat = proc.stat(pid)?;
-    if stat.life != proc::Life::Runs {
+    if stat.life != proc::ProcessState::Runs {
         return None;
     }
     // Linux counts a hundred of these a second, whatever the machine.
@@ -191,7 +192,7 @@ fn children(pid: u32) -> Vec<Child> {
         .filter_map(|pid| {
             let stat = proc.stat(pid)?;
             let status = proc.status(pid);
-            (stat.life == proc::Life::Runs).then_some(Child {
+            (stat.life == proc::ProcessState::Runs).then_some(Child {
                 pid,
                 name: stat.name,
                 resident: status.map(|status| status.resident),

@@ -24,7 +24,7 @@ pub(super) struct Stat {
     pub(super) pid: u32,
     /// Its short name, at most 15 bytes.
     pub(super) name: String,
-    pub(super) life: Life,
+    pub(super) life: ProcessState,
     /// When it was started, in hundredths of a second since the machine was.
     pub(super) birth: u64,
 }
@@ -42,7 +42,7 @@ pub(super) struct Status {
 
 /// Whether a process still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum ProcessState {
     Runs,
     /// It has ended and nobody has asked how; with its status as `wait` would give it.
     Ended(u32),
@@ -75,9 +75,9 @@ impl Proc {
         let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
         let life = match *fields.first()? {
             "Z" | "X" | "x" => {
-                Life::Ended(u32::try_from(number(49).unwrap_or(0)).unwrap_or_default())
+                ProcessState::Ended(u32::try_from(number(49).unwrap_or(0)).unwrap_or_default())
             }
-            _ => Life::Runs,
+            _ => ProcessState::Runs,
         };
         Some(Stat {
             pid,
@@ -173,7 +173,7 @@ impl Proc {
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
             .filter_map(|pid| self.stat(pid))
-            .filter(|stat| stat.life == Life::Runs && names.contains(&stat.name.as_str()))
+            .filter(|stat| stat.life == ProcessState::Runs && names.contains(&stat.name.as_str()))
             .filter(|stat| self.status(stat.pid).is_some_and(|it| it.user == user))
             .min_by_key(|stat| stat.birth)
     }
@@ -212,8 +212,8 @@ mod tests {
         ]);
         let seven = proc.stat(7).unwrap();
         assert_eq!((seven.name.as_str(), seven.birth), ("a (b) c", 4242));
-        assert_eq!(seven.life, Life::Runs);
-        assert_eq!(proc.stat(8).unwrap().life, Life::Ended(9));
+        assert_eq!(seven.life, ProcessState::Runs);
+        assert_eq!(proc.stat(8).unwrap().life, ProcessState::Ended(9));
         assert_eq!(proc.stat(9), None, "a file that was cut");
         assert_eq!(proc.stat(10), None, "a file without the start");
         assert_eq!(proc.stat(11), None, "no such process");

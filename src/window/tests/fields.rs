@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{call, chat, chat_with, fit_exactly, result, rules, say, sent, tokens};
-use crate::chat::{Chat, Edit};
 use crate::refusal::Refusal;
+use crate::request::{Chat, Edit};
 use crate::window::{
     Certainty, Counting, FitRules, Ratio, Trim, cut_silently, estimate, fit_by_estimate,
 };

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{call, chat, chat_with, fit_exactly, result, rules, say, sent, tokens};
-use crate::chat::Role;
 use crate::degrade::{Cause, Overflow, Plan, Preset, Rung, Terms};
+use crate::request::Role;
 use crate::window::{
     ByteBound, Certainty, Counting, FitRules, Lesson, PER_MEDIUM, Ratio, Sent, Trim, Units,
     cut_silently, estimate, fit_by_estimate, relearn, strict_trim, surely_fits,

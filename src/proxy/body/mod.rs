@@ -1,0 +1,45 @@
+//! Bytes to the client, holding the lease until their end.
+//!
+//! Invariant: relayed bytes are the upstream's bytes, in order, none added but whole events and
+//! comments of our own, none left out but the key that the upstream was sent. Not here: what was
+//! changed on the way in ([`crate::proxy`]).
+
+pub mod stream;
+pub mod buffered;
+pub mod keepalive;
+pub mod redact;
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http_body::Body;
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+
+/// The body of every response.
+pub type ResponseBody = UnsyncBoxBody<Bytes, Broken>;
+
+/// An answer that broke after its status was out and that has no way to say so in its own
+/// words: the connection is aborted, so that no client takes it for whole.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer broke in the middle")]
+pub struct Broken;
+
+/// Any body that cannot break, as a response body.
+pub fn boxed<B>(body: B) -> ResponseBody
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Broken>,
+{
+    body.map_err(Into::into).boxed_unsync()
+}
+
+/// A body that is at hand.
+pub fn full(bytes: Bytes) -> ResponseBody {
+    boxed(Full::new(bytes))
+}
+
+impl From<Infallible> for Broken {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}

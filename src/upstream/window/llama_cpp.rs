@@ -1,0 +1,232 @@
+//! llama.cpp: `/props`, `/slots` and `/v1/models`, alone or as a router.
+//!
+//! `/props` names the window of one slot; older builds name there what all slots share, so with
+//! several slots it is held against `/v1/models` or `/slots` and the smaller figure counts.
+//! `/slots` wakes a sleeping model and keeps an idle one awake, so it comes last, and never where
+//! the build can sleep.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::super::client::Client;
+use super::{LoadedModel, WindowReading, WindowSource, reading, tokens};
+use crate::upstream::detect::entries;
+
+/// Statuses of a router's model that is in memory.
+const IN_MEMORY: [&str; 2] = ["loaded", "sleeping"];
+
+/// The window of `model`.
+pub(super) async fn window(client: &Client, model: Option<&str>, limit: Duration) -> WindowReading {
+    let props = match client.get("/props", limit).await {
+        Ok(reply) if reply.status == StatusCode::SERVICE_UNAVAILABLE => {
+            return WindowReading::NotLoaded;
+        }
+        Ok(reply) => reply.good_json(),
+        Err(_) => return WindowReading::Unknown,
+    };
+    if let Some(props) = &props {
+        if is_router(props) {
+            return of_router(client, model, limit).await;
+        }
+        if let Some(tokens) = props_window(props) {
+            // A build that can sleep names the share of one slot; its slots would wake it.
+            let sleeps = props["is_sleeping"].is_boolean();
+            if sleeps || props["total_slots"].as_u64().unwrap_or(1) <= 1 {
+                return reading(Some(tokens), WindowSource::Props);
+            }
+            return smallest(client, tokens, limit).await;
+        }
+    }
+    let list = client.get_json("/v1/models", limit).await;
+    if let Some(list) = &list {
+        if entries(list)
+            .iter()
+            .any(|entry| entry["status"].is_object())
+        {
+            return of_router(client, model, limit).await;
+        }
+        if let Some(tokens) = models_window(list) {
+            return reading(Some(tokens), WindowSource::Models);
+        }
+    }
+    let slots = client.get_json("/slots", limit).await;
+    reading(slots.as_ref().and_then(slots_window), WindowSource::Slots)
+}
+
+/// Every model in memory; a server that is no router has exactly one.
+pub(super) async fn models(client: &Client, limit: Duration) -> Option<Vec<LoadedModel>> {
+    let list = client.get_json("/v1/models", limit).await?;
+    let listed = entries(&list)
+        .iter()
+        .filter(|entry| in_memory(entry))
+        .filter_map(|entry| {
+            let name = entry["id"].as_str()?;
+            Some(LoadedModel {
+                name: name.to_owned(),
+                instance: name.to_owned(),
+                window: tokens(&entry["meta"]["n_ctx"]),
+                bytes: entry["meta"]["size"].as_u64(),
+                video_bytes: None,
+            })
+        });
+    Some(listed.collect())
+}
+
+/// Whether a server's models come and go: it is a router.
+pub(in super::super) async fn routes(client: &Client, limit: Duration) -> bool {
+    match client.get_json("/v1/models", limit).await {
+        Some(list) => entries(&list)
+            .iter()
+            .any(|entry| entry["status"].is_object()),
+        None => false,
+    }
+}
+
+/// A query that names the model and asks the router to load nothing for it.
+pub(in super::super) fn query(model: Option<&str>) -> String {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    if let Some(model) = model {
+        query.append_pair("model", model);
+    }
+    query.append_pair("autoload", "false");
+    query.finish()
+}
+
+async fn of_router(client: &Client, model: Option<&str>, limit: Duration) -> WindowReading {
+    let Some(list) = client.get_json("/v1/models", limit).await else {
+        return WindowReading::Unknown;
+    };
+    let entry = match routed(&list, model) {
+        Routed::InMemory(entry) => entry,
+        Routed::Absent => return WindowReading::NotLoaded,
+        Routed::Unclear => return WindowReading::Unknown,
+    };
+    if let Some(tokens) = tokens(&entry["meta"]["n_ctx"]) {
+        return reading(Some(tokens), WindowSource::Models);
+    }
+    let path = format!("/props?{}", query(entry["id"].as_str()));
+    let props = client.get_json(&path, limit).await;
+    reading(props.as_ref().and_then(props_window), WindowSource::Props)
+}
+
+/// A router's model, seen from one request.
+enum Routed<'a> {
+    InMemory(&'a Value),
+    Absent,
+    Unclear,
+}
+
+fn routed<'a>(list: &'a Value, model: Option<&str>) -> Routed<'a> {
+    let listed = entries(list);
+    if let Some(model) = model {
+        let named = listed.iter().find(|entry| {
+            entry["id"].as_str() == Some(model)
+                || entry["aliases"]
+                    .as_array()
+                    .is_some_and(|aliases| aliases.iter().any(|alias| alias == model))
+        });
+        return match named {
+            Some(entry) if in_memory(entry) => Routed::InMemory(entry),
+            Some(_) => Routed::Absent,
+            None => Routed::Unclear,
+        };
+    }
+    let mut loaded = listed.iter().filter(|entry| in_memory(entry));
+    match (loaded.next(), loaded.next()) {
+        (None, _) => Routed::Absent,
+        (Some(only), None) => Routed::InMemory(only),
+        (Some(_), Some(_)) => Routed::Unclear,
+    }
+}
+
+/// A model without a status is the only one of a server that is no router.
+fn in_memory(entry: &Value) -> bool {
+    match entry["status"]["value"].as_str() {
+        Some(status) => IN_MEMORY.contains(&status),
+        None => !entry["status"].is_object(),
+    }
+}
+
+fn is_router(props: &Value) -> bool {
+    props["role"] == "router"
+}
+
+fn props_window(props: &Value) -> Option<u64> {
+    tokens(&props["default_generation_settings"]["n_ctx"])
+}
+
+fn models_window(list: &Value) -> Option<u64> {
+    entries(list)
+        .iter()
+        .filter_map(|entry| tokens(&entry["meta"]["n_ctx"]))
+        .min()
+}
+
+fn slots_window(slots: &Value) -> Option<u64> {
+    slots
+        .as_array()?
+        .iter()
+        .filter_map(|slot| tokens(&slot["n_ctx"]))
+        .min()
+}
+
+/// Builds that name the window in `/v1/models` are asked there; older ones have to show their
+/// slots, and cannot sleep, so that nothing is woken by it.
+async fn smallest(client: &Client, props: u64, limit: Duration) -> WindowReading {
+    let list = client.get_json("/v1/models", limit).await;
+    let (found, source) = match list.as_ref().and_then(models_window) {
+        Some(found) => (Some(found), WindowSource::Models),
+        None => {
+            let slots = client.get_json("/slots", limit).await;
+            (slots.as_ref().and_then(slots_window), WindowSource::Slots)
+        }
+    };
+    match found {
+        Some(found) if found < props => reading(Some(found), source),
+        Some(_) | None => reading(Some(props), WindowSource::Props),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_router_names_the_state_of_each_model() {
+        let list = json!({"object": "list", "data": [
+            {"id": "a", "status": {"value": "loaded"}, "meta": {"n_ctx": 2048}},
+            {"id": "b", "aliases": ["bee"], "status": {"value": "unloaded"}},
+            {"id": "c", "status": {"value": "loading"}}]});
+        assert!(matches!(routed(&list, Some("a")), Routed::InMemory(_)));
+        assert!(matches!(routed(&list, Some("bee")), Routed::Absent));
+        assert!(
+            matches!(routed(&list, Some("c")), Routed::Absent),
+            "it loads, but is not loaded"
+        );
+        assert!(matches!(routed(&list, Some("x")), Routed::Unclear));
+        assert!(
+            matches!(routed(&list, None), Routed::InMemory(_)),
+            "only one is loaded"
+        );
+    }
+
+    #[test]
+    fn a_question_about_a_model_never_loads_it() {
+        assert_eq!(query(Some("a/b:c d")), "model=a%2Fb%3Ac+d&autoload=false");
+        assert_eq!(query(None), "autoload=false");
+    }
+
+    #[test]
+    fn the_loaded_window_is_never_the_trained_one() {
+        let list = json!({"data": [{"id": "m", "meta": {"n_ctx": 2048, "n_ctx_train": 8192}}]});
+        assert_eq!(models_window(&list), Some(2048));
+        let old = json!({"data": [{"id": "m", "meta": {"n_ctx_train": 8192}}]});
+        assert_eq!(models_window(&old), None);
+        let router = json!({"role": "router", "default_generation_settings": {"n_ctx": 0}});
+        assert_eq!(props_window(&router), None, "a router's 0 is no window");
+    }
+}
