@@ -13,12 +13,12 @@ use crate::context::Context;
 use crate::http::body::RequestBody;
 use crate::http::router::Own;
 use crate::http::service::{AdmittedRequest, has_token};
+use crate::monitor;
+use crate::proxy::body::{ResponseBody, full};
+use crate::refusal::Refusal;
 use crate::scheduler::pause::{Pause, Running};
 use crate::scheduler::queue::RequestId;
 use crate::telemetry::metrics;
-use crate::monitor;
-use crate::refusal::Refusal;
-use crate::proxy::body::{ResponseBody, full};
 
 use super::events;
 

@@ -17,7 +17,6 @@ use crate::scheduler::{Arrival, Ending, Event};
 use crate::telemetry::live_stats::LiveStats;
 use crate::upstream::UnloadError;
 
-
 impl Context {
     /// Ends a cooldown and probes; returns when the probe is over or its time is up.
     pub async fn check(&self) {

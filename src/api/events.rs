@@ -17,9 +17,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, Sleep};
 
 use crate::context::{Context, Watcher};
-use crate::telemetry::snapshot::{Face, Snapshot};
-use crate::refusal::{Part, Refusal};
 use crate::proxy::body::{ResponseBody, boxed};
+use crate::refusal::{Part, Refusal};
+use crate::telemetry::snapshot::{Face, Snapshot};
 
 /// Between two events: a panel needs no more than four snapshots a second.
 const BETWEEN_EVENTS: Duration = Duration::from_millis(250);
@@ -138,7 +138,11 @@ impl Body for Events {
             return Poll::Pending;
         };
         // An event stream has no end of its own, and must not delay the shutdown.
-        if this.context.scheduler.read(|scheduler, _, _| scheduler.is_closing()) {
+        if this
+            .context
+            .scheduler
+            .read(|scheduler, _, _| scheduler.is_closing())
+        {
             return Poll::Ready(None);
         }
         let snapshot = this.context.snapshot();

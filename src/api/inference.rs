@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use http::Response;
 
-use crate::scheduler::Event;
-use crate::proxy::{self, Call};
 use crate::context::Context;
 use crate::http::body::{Received, RequestBody};
 use crate::http::security::upstream_headers::upstream_headers;
 use crate::http::service::AdmittedRequest;
-use crate::telemetry;
-use crate::refusal::Refusal;
 use crate::proxy::body::ResponseBody;
+use crate::proxy::{self, Call};
+use crate::refusal::Refusal;
+use crate::scheduler::Event;
+use crate::telemetry;
 
 /// Answers `POST /v1/chat/completions`.
 ///

@@ -20,7 +20,6 @@ use crate::telemetry::snapshot::{self, Face, HealthState, Item, RefusedKind, Sna
 use crate::upstream::handle::UpstreamHandle;
 use crate::upstream::{Kind, WindowReading, WindowSource};
 
-
 /// Requests shown of those that ended.
 const RECENT: usize = 50;
 /// An answer without a byte for this long is shown as stalled.

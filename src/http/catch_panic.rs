@@ -12,8 +12,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::refusal::{Refusal, in_stream_event};
 use crate::proxy::body::{Broken, ResponseBody};
+use crate::refusal::{Refusal, in_stream_event};
 
 /// A response body that survives a panic of what it carries. While it exists its request counts as
 /// in flight on its connection.

@@ -21,13 +21,13 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::api;
 use crate::config::Settings;
+use crate::context::Context;
 use crate::fault_injection;
 use crate::monitor::probe::LOOP;
-use crate::context::Context;
+use crate::proxy::body::{ResponseBody, full};
+use crate::refusal::{Dialect, Part, Refusal, Wanted};
 use crate::scheduler::queue::RequestId;
 use crate::telemetry::{self, Lane, PendingRecord};
-use crate::refusal::{Dialect, Part, Refusal, Wanted};
-use crate::proxy::body::{ResponseBody, full};
 
 use super::body::RequestBody;
 use super::catch_panic::{GuardedBody, catch_panic};

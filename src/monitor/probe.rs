@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::http::catch_panic::catch_panic;
 use crate::context::Context;
 use crate::fault_injection;
+use crate::http::catch_panic::catch_panic;
 use crate::refusal::Outage;
 use crate::scheduler::queue::RequestId;
 use crate::scheduler::{Event, ProbeReport, SETTLE_CEILING};

@@ -822,6 +822,40 @@ fn an_event_stream_is_not_buffered_or_kept() {
     gateway.stands(&upstream);
 }
 
+#[test]
+fn a_stream_that_begins_after_its_listener_closed_does_not_say_close() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream)
+        .listen("")
+        .config("listen = [\"127.0.0.1:0\"]")
+        .start();
+    let held = crate::support::held::hold(&gateway, &upstream);
+    let mut queued = gateway.open_chat(&chat::streamed("begins later"));
+    gateway.until_queue(1, 1);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let next = free.local_addr().unwrap();
+    drop(free);
+    let url = upstream.url();
+    gateway.rewrite_config(&format!(
+        "upstream.base_url = {url:?}\nlisten = [\"{next}\"]\n"
+    ));
+    crate::support::eventually("it serves the new address", || {
+        std::net::TcpStream::connect(next).is_ok().then_some(())
+    });
+    let first = held.release();
+    let answer = queued.finish();
+    for answer in [&first, &answer] {
+        assert_eq!(answer.head.get("connection"), None, "{:?}", answer.head);
+        assert!(
+            answer.text().ends_with("data: [DONE]\n\n"),
+            "{}",
+            answer.text()
+        );
+    }
+    queued.closed();
+    assert!(gateway.is_alive());
+}
+
 // Headers.
 
 #[test]

@@ -701,7 +701,10 @@ fn what_is_open_to_others_asks_for_a_key_even_where_closing_it_failed() {
     };
     gateway.rewrite_config(&narrow(&held.to_string()));
     crate::support::eventually("it is told", || {
-        gateway.said().contains("were not changed").then_some(())
+        gateway
+            .said()
+            .contains("listen addresses not changed")
+            .then_some(())
     });
     assert_eq!(asked(&[]), 401, "others still need a key");
     // The same port on loopback alone: what was in the way goes first.

@@ -218,7 +218,9 @@ impl Dialect {
             Self::Ollama => "/api/chat",
             Self::Anthropic => "/v1/messages",
         };
-        let routed = Target::of(path).resolve(&Method::POST, None, Admin::Blocked).is_ok();
+        let routed = Target::of(path)
+            .resolve(&Method::POST, None, Admin::Blocked)
+            .is_ok();
         let kind = seen.snapshot.upstream.kind.as_deref();
         routed
             && match self {
