@@ -54,7 +54,7 @@ struct Copy {
 }
 
 /// Status and headers of a response.
-struct Head {
+struct ResponseHead {
     status: StatusCode,
     headers: HeaderMap,
 }
@@ -180,11 +180,11 @@ async fn relayed(
         body: received.bytes,
     };
     let limit = if copy().is_some() { SLOW } else { LIMIT };
-    let answer = match asked(context, &link, &outgoing, limit).await {
+    let answer = match ask_upstream(context, &link, &outgoing, limit).await {
         Ok(answer) => answer,
         Err(refusal) => return copy().ok_or(refusal),
     };
-    let (head, bytes) = judged(answer, path, &link, &outgoing.headers)?;
+    let (head, bytes) = check_response(answer, path, &link, &outgoing.headers)?;
     if cacheable && method == Method::GET {
         context
             .reads
@@ -197,7 +197,7 @@ async fn relayed(
 }
 
 /// The upstream's response, if it is whole within `limit`.
-async fn asked(
+async fn ask_upstream(
     context: &Context,
     link: &UpstreamHandle,
     outgoing: &Outgoing,
@@ -226,12 +226,12 @@ async fn asked(
 }
 
 /// A good response as it goes to the client; an error of the upstream, and a loop, as a refusal.
-fn judged(
+fn check_response(
     (parts, held): (Parts, Held),
     path: &str,
     link: &UpstreamHandle,
     sent: &HeaderMap,
-) -> Result<(Head, Bytes), Refusal> {
+) -> Result<(ResponseHead, Bytes), Refusal> {
     let bytes = match held {
         Held::Whole { bytes, connection } => {
             link.sender.give_back(connection);
@@ -249,7 +249,7 @@ fn judged(
             Refusal::Upstream(without_sent_keys(error, sent))
         }));
     }
-    let head = Head {
+    let head = ResponseHead {
         status: parts.status,
         headers: downward(parts.status, &parts.headers),
     };

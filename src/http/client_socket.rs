@@ -1,7 +1,7 @@
 //! A client's socket as hyper reads and writes it, and the watch on it beside hyper.
 //!
 //! hyper does not look at the socket while it holds unread bytes of its own (a pipelined request,
-//! stray bytes, a body nobody reads), so it would not see the client disconnect then.
+//! stray bytes, a body that is not read), so it would not see the client disconnect then.
 //! [`disconnected`] does, in every state, because the system reports a closed read side whatever
 //! lies unread before it. The socket is borrowed by both.
 //!

@@ -1,6 +1,6 @@
 //! What one client may use: bytes, header fields, connections and time.
 //!
-//! Constants, because nobody has a reason to change them; tests shorten the times
+//! Constants, because no user has a reason to change them; tests shorten the times
 //! (`fault-injection` only). Not here: the limits of the queue, which are settings.
 
 use std::time::Duration;

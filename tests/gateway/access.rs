@@ -993,7 +993,7 @@ fn all_bodies_that_wait_together_are_capped() {
 }
 
 #[test]
-fn a_head_that_never_ends_is_closed() {
+fn a_header_that_never_ends_is_closed() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
         .http_limits("header_ms=1000")
@@ -1005,7 +1005,7 @@ fn a_head_that_never_ends_is_closed() {
     assert_eq!(
         gateway.chat(&chat::whole("x")).status(),
         200,
-        "they delay nobody"
+        "they delay no one else"
     );
     for mut client in slow {
         client.closed();

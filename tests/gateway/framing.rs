@@ -203,11 +203,11 @@ fn a_length_with_two_readings_smuggles_nothing() {
     let mut cases = Cases::of(&gateway);
     for (framing, may) in FRAMINGS {
         let framed = |n: usize| framing.replace("{n}", &n.to_string());
-        // Chunks that end at once: whoever goes by the length reads on.
+        // Chunks that end at once: a reader of the length reads on.
         let (start, tail) = (cases.start.clone(), cases.tail());
         let bytes = format!("{start}{}\r\n\r\n0\r\n\r\n{tail}", framed(5));
         cases.add(&format!("empty chunks: {framing}"), may, bytes);
-        // A length that covers the hidden request: whoever goes by chunks reads it.
+        // A length that covers the hidden request: a reader of chunks reads it.
         let tail = cases.tail();
         let body = format!("0\r\n\r\n{tail}");
         let bytes = format!("{start}{}\r\n\r\n{body}", framed(body.len()));

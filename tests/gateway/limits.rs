@@ -51,7 +51,7 @@ fn typical(gateway: &Gateway) -> Duration {
 // Slow and silent clients.
 
 #[test]
-fn two_hundred_slow_heads_are_closed_and_delay_nothing() {
+fn two_hundred_slow_headers_are_closed_and_delay_nothing() {
     let upstream = Upstream::plain();
     let mut gateway = quiet(&upstream).http_limits("header_ms=3000").start();
     settled(&gateway, &upstream);
@@ -102,7 +102,7 @@ fn a_connection_that_never_says_anything_is_closed() {
 // Sizes.
 
 #[test]
-fn heads_have_a_size_a_number_of_fields_and_a_length_of_their_target() {
+fn headers_have_a_size_a_number_of_fields_and_a_target_length() {
     let (upstream, mut gateway) = started();
     let filler = "x".repeat(33 * 1024);
     let fields: Vec<(String, &str)> = (0..65).map(|at| (format!("x-{at}"), "1")).collect();
@@ -111,7 +111,7 @@ fn heads_have_a_size_a_number_of_fields_and_a_length_of_their_target() {
         .map(|(name, value)| (name.as_str(), *value))
         .collect();
     let long = format!("/v1/models?x={}", "y".repeat(9 * 1024));
-    untouched(&gateway, &upstream, "too much head", || {
+    untouched(&gateway, &upstream, "too large headers", || {
         for (bytes, status) in [
             (
                 gateway.request_with("GET", "/v1/models", &[("x", &filler)], b""),
@@ -462,7 +462,7 @@ fn a_client_that_takes_nothing_is_disconnected() {
 
 #[test]
 fn a_client_that_leaves_frees_its_slot() {
-    // It says when it is free, so that nobody waits for a settling time.
+    // It reports when it is idle, so that there is no settling time.
     let upstream = Upstream::start(Flavour::LlamaCpp { window: 8192 });
     let mut gateway = quiet(&upstream).start();
     for at in 0..200_u64 {

@@ -91,7 +91,7 @@ fn two_thousand_idle_connections() {
 
 #[test]
 #[ignore = "long; run by `cargo xtask load`"]
-fn two_hundred_slow_heads() {
+fn two_hundred_slow_headers() {
     let (upstream, mut gateway) = started("");
     let before = resident_kib(gateway.pid());
     let slow: Vec<Client> = (0..200)
@@ -99,12 +99,12 @@ fn two_hundred_slow_heads() {
         .collect();
     let began = Instant::now();
     let served = worst_while(&gateway, || began.elapsed() < Duration::from_secs(25));
-    say(&gateway, "200 slow heads", before, served);
+    say(&gateway, "200 slow headers", before, served);
     for mut client in slow {
         client.closed();
     }
     let took = began.elapsed();
-    println!("200 slow heads: the last was closed after {took:?}");
+    println!("200 slow headers: the last was closed after {took:?}");
     assert!(took < Duration::from_secs(40));
     gateway.stands(&upstream);
 }
@@ -148,7 +148,7 @@ fn sixteen_uploads_of_the_largest_size() {
 
 #[test]
 #[ignore = "long; run by `cargo xtask load`"]
-fn a_full_line_of_the_largest_size() {
+fn a_full_queue_of_the_largest_size() {
     let (upstream, mut gateway) = started("");
     let before = resident_kib(gateway.pid());
     let held = hold(&gateway, &upstream);
@@ -160,7 +160,7 @@ fn a_full_line_of_the_largest_size() {
     }
     let began = Instant::now();
     let served = worst_while(&gateway, || began.elapsed() < Duration::from_secs(5));
-    say(&gateway, "a line of four bodies of 64 MiB", before, served);
+    say(&gateway, "a queue of four bodies of 64 MiB", before, served);
     assert!(peak_kib(gateway.pid()) < 768 * 1024, "bounded");
     drop(waiting);
     held.release();

@@ -36,7 +36,7 @@ mod load;
 mod memory;
 #[cfg(target_os = "linux")]
 mod memory_live;
-mod pages;
+mod origins;
 mod panics;
 mod pause;
 #[cfg(unix)]

@@ -142,7 +142,7 @@ fn a_foreign_host_is_refused_on_every_route_and_leaves_the_upstream_untouched() 
             assert_eq!(head.status(), 403, "HEAD for {host:?}");
         }
     });
-    // A person sees them, and is told what to do about each.
+    // The status shows them, and doctor what to do about each.
     let seen = gateway.status()["refused_origins"].clone();
     let names: Vec<&str> = seen
         .as_array()
@@ -429,7 +429,7 @@ fn a_blind_post_of_a_page_is_refused_before_its_body_and_curl_is_read_as_json() 
         let told = seen.request.head.get("content-type").unwrap_or_default();
         assert!(
             told.starts_with("application/json"),
-            "the upstream is told {told:?}"
+            "the upstream got {told:?}"
         );
         assert_eq!(seen.request.body, body.as_bytes());
     }
@@ -575,7 +575,7 @@ fn without_a_key_every_route_and_every_guess_says_401_and_costs_no_place() {
     assert_eq!(
         (upstream.connections(), upstream.requests()),
         before,
-        "whoever has no key reaches nothing"
+        "without a key nothing is reached"
     );
     for good in [
         ("authorization", "Bearer sk-gateway-key"),
@@ -624,7 +624,7 @@ fn nothing_beyond_loopback_is_served_without_a_key_not_even_after_a_reload() {
     drop(free);
     let wide = format!("upstream.base_url = {url:?}\nlisten = [\"0.0.0.0:{port}\"]\n");
     gateway.rewrite_config(&wide);
-    let status = gateway.until_status("it is told why not", |status| {
+    let status = gateway.until_status("a notice says why not", |status| {
         status["notices"].to_string().contains("require_key")
     });
     assert!(!listens_everywhere(port), "{status}");
@@ -643,11 +643,11 @@ fn nothing_beyond_loopback_is_served_without_a_key_not_even_after_a_reload() {
         client.finish().status()
     };
     assert_eq!(asked(), 401, "and it is asked for");
-    // Taking the key away again leaves no open door behind.
+    // Taking the key away again leaves no open listener behind.
     let told = || gateway.said().matches("others can reach").count();
     let before = told();
     gateway.rewrite_config(&wide);
-    crate::support::eventually("it is told again", || (told() > before).then_some(()));
+    crate::support::eventually("it is logged again", || (told() > before).then_some(()));
     assert_eq!(asked(), 401, "what was in force stays in force");
 }
 
@@ -658,7 +658,7 @@ fn listens_everywhere(port: u16) -> bool {
         .any(|line| line.contains(&format!(" 00000000:{port:04X} ")))
 }
 
-/// An address of this machine beyond loopback; 192.0.2.1 is nobody's, and is sent nothing.
+/// An address of this machine beyond loopback; 192.0.2.1 is reserved, and nothing is sent to it.
 fn beyond_loopback() -> Option<std::net::IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -700,7 +700,7 @@ fn what_is_open_to_others_asks_for_a_key_even_where_closing_it_failed() {
         )
     };
     gateway.rewrite_config(&narrow(&held.to_string()));
-    crate::support::eventually("it is told", || {
+    crate::support::eventually("it is logged", || {
         gateway
             .said()
             .contains("listen addresses not changed")
@@ -709,19 +709,19 @@ fn what_is_open_to_others_asks_for_a_key_even_where_closing_it_failed() {
     assert_eq!(asked(&[]), 401, "others still need a key");
     // The same port on loopback alone: what was in the way goes first.
     gateway.rewrite_config(&narrow(&format!("127.0.0.1:{port}")));
-    crate::support::eventually("nobody else is let in", || {
+    crate::support::eventually("other machines are refused", || {
         std::net::TcpStream::connect((here, port))
             .is_err()
             .then_some(())
     });
-    crate::support::eventually("loopback is", || {
+    crate::support::eventually("loopback is served", || {
         std::net::TcpStream::connect(("127.0.0.1", port))
             .is_ok()
             .then_some(())
     });
     // And wide again.
     gateway.rewrite_config(&format!("upstream.base_url = {url:?}\n{guarded}"));
-    crate::support::eventually("others are let in with a key", || {
+    crate::support::eventually("other machines are served with a key", || {
         std::net::TcpStream::connect((here, port))
             .is_ok()
             .then_some(())
