@@ -79,3 +79,30 @@ fn what_is_read_as_a_chat_is_json_to_everybody() {
         ],
     );
 }
+
+#[test]
+fn a_stream_has_the_same_events_in_any_cut() {
+    run(
+        targets::sse,
+        &[
+            b"\x02data: {\"a\":1}\n\ndata: [DONE]\n\n",
+            b"\x00: ping\n\nevent: error\r\ndata: x\r\ndata: y\r\n\r\n",
+            b"\x05\xef\xbb\xbfid: 1\rdata\rdata: \r\r",
+        ],
+        &[
+            b"\n",
+            b"\r",
+            b"\r\n",
+            b"\n\n",
+            b"data:",
+            b"data: ",
+            b"event: ",
+            b"error: ",
+            b":",
+            b" ",
+            b"\xef\xbb\xbf",
+            b"\0",
+            b"\xff",
+        ],
+    );
+}

@@ -1,6 +1,7 @@
 //! What must hold for any bytes at all. Each target panics where it does not.
 
 use bytes::Bytes;
+use oneslot::proxy::inspect::sse::Splitter;
 use oneslot::request::{Chat, Edit};
 use serde::de::IgnoredAny;
 
@@ -20,4 +21,27 @@ pub fn chat(bytes: &[u8]) {
     for message in chat.messages() {
         let _ = format!("{:?}", message);
     }
+}
+
+/// Splits a stream of events into the same events however it was cut. The first byte chooses the
+/// cut.
+pub fn sse(bytes: &[u8]) {
+    let [cut, stream @ ..] = bytes else {
+        return;
+    };
+    let at_once = events(stream, stream.len().max(1));
+    let in_pieces = events(stream, usize::from(*cut % 7) + 1);
+    assert_eq!(at_once, in_pieces, "the cut changes nothing");
+}
+
+/// Name, data and size class of each event, and what would close the stream.
+fn events(stream: &[u8], piece: usize) -> (Vec<(Vec<u8>, Vec<u8>, bool)>, &'static [u8]) {
+    let mut splitter = Splitter::default();
+    let mut events = Vec::new();
+    for part in stream.chunks(piece) {
+        splitter.feed(part, |event| {
+            events.push((event.name.to_vec(), event.data.to_vec(), event.oversized));
+        });
+    }
+    (events, splitter.closing_bytes())
 }

@@ -72,7 +72,10 @@ pub(crate) async fn own(
             context.check().await;
             Ok(json(StatusCode::OK, &context.snapshot()))
         }
-        Own::Cancel { id } => cancel(context, &id),
+        Own::Cancel => {
+            let path = request.parts.uri.path();
+            cancel(context, path.rsplit('/').next().unwrap_or_default())
+        }
         Own::Unload => unload(context, request.id).await,
     }
 }

@@ -3,7 +3,7 @@
 //! A path that is not on the list does not exist, whatever the upstream has behind it.
 //! `/app/{name}/…` names the calling app and is removed before anything is matched or refused.
 //!
-//! Not here: who may use a route ([`super::security`]), and what it does ([`crate::api`]).
+//! Not here: who may use a route ([`super::security`]), what it does ([`crate::api`]).
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -35,7 +35,7 @@ pub enum Route {
 }
 
 /// The gateway's own paths.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Own {
     /// `GET /oneslot/status`.
     Status,
@@ -54,10 +54,7 @@ pub enum Own {
     /// `POST /oneslot/check`.
     Check,
     /// `DELETE /oneslot/requests/{id}`.
-    Cancel {
-        /// The request to cancel.
-        id: String,
-    },
+    Cancel,
 }
 
 /// What an own path asks of its caller.
@@ -117,22 +114,7 @@ enum Place {
     Props,
     /// Model management with these methods.
     Managed(&'static str),
-    Own(OwnPath),
-    /// `/oneslot/requests/{id}`.
-    Cancel,
-}
-
-/// The own paths that have no name in them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OwnPath {
-    Status,
-    Events,
-    Metrics,
-    Alive,
-    Pause,
-    Resume,
-    Unload,
-    Check,
+    Own(Own),
 }
 
 /// Every path without a name in it.
@@ -155,14 +137,14 @@ const PATHS: [(&str, Place); 37] = [
     ("/v1/messages/count_tokens", Place::Ask),
     ("/v1/chat/completions/input_tokens", Place::Ask),
     ("/v1/responses/input_tokens", Place::Ask),
-    ("/oneslot/status", Place::Own(OwnPath::Status)),
-    ("/oneslot/events", Place::Own(OwnPath::Events)),
-    ("/metrics", Place::Own(OwnPath::Metrics)),
-    ("/healthz", Place::Own(OwnPath::Alive)),
-    ("/oneslot/pause", Place::Own(OwnPath::Pause)),
-    ("/oneslot/resume", Place::Own(OwnPath::Resume)),
-    ("/oneslot/unload", Place::Own(OwnPath::Unload)),
-    ("/oneslot/check", Place::Own(OwnPath::Check)),
+    ("/oneslot/status", Place::Own(Own::Status)),
+    ("/oneslot/events", Place::Own(Own::Events)),
+    ("/metrics", Place::Own(Own::Metrics)),
+    ("/healthz", Place::Own(Own::Alive)),
+    ("/oneslot/pause", Place::Own(Own::Pause)),
+    ("/oneslot/resume", Place::Own(Own::Resume)),
+    ("/oneslot/unload", Place::Own(Own::Unload)),
+    ("/oneslot/check", Place::Own(Own::Check)),
     ("/api/pull", Place::Managed("POST")),
     ("/api/push", Place::Managed("POST")),
     ("/api/create", Place::Managed("POST")),
@@ -260,24 +242,7 @@ impl Own {
         match self {
             Self::Alive => Needs::Nothing,
             Self::Status | Self::Events | Self::Metrics => Needs::KeyWhereKeysAre,
-            Self::Pause | Self::Resume | Self::Unload | Self::Check | Self::Cancel { .. } => {
-                Needs::Token
-            }
-        }
-    }
-}
-
-impl From<OwnPath> for Own {
-    fn from(path: OwnPath) -> Self {
-        match path {
-            OwnPath::Status => Self::Status,
-            OwnPath::Events => Self::Events,
-            OwnPath::Metrics => Self::Metrics,
-            OwnPath::Alive => Self::Alive,
-            OwnPath::Pause => Self::Pause,
-            OwnPath::Resume => Self::Resume,
-            OwnPath::Unload => Self::Unload,
-            OwnPath::Check => Self::Check,
+            Self::Pause | Self::Resume | Self::Unload | Self::Check | Self::Cancel => Needs::Token,
         }
     }
 }
@@ -294,17 +259,11 @@ impl Place {
             },
             Self::Managed(methods) => methods,
             Self::Own(own) => match own {
-                OwnPath::Status | OwnPath::Events | OwnPath::Metrics | OwnPath::Alive => {
-                    "GET, HEAD"
-                }
-                OwnPath::Pause | OwnPath::Resume | OwnPath::Unload | OwnPath::Check => "POST",
+                Own::Status | Own::Events | Own::Metrics | Own::Alive => "GET, HEAD",
+                Own::Pause | Own::Resume | Own::Unload | Own::Check => "POST",
+                Own::Cancel => "DELETE",
             },
-            Self::Cancel => "DELETE",
         }
-    }
-
-    fn is_own(self) -> bool {
-        matches!(self, Self::Own(_) | Self::Cancel)
     }
 }
 
@@ -317,7 +276,7 @@ fn route(method: &Method, path: &str, place: Place, admin: Admin) -> Result<Rout
         });
     }
     let methods = place.methods(admin);
-    if *method == Method::OPTIONS && !place.is_own() {
+    if *method == Method::OPTIONS && !matches!(place, Place::Own(_)) {
         return Ok(Route::Options { methods });
     }
     if !methods.split(", ").any(|own| own == method.as_str()) {
@@ -332,14 +291,9 @@ fn route(method: &Method, path: &str, place: Place, admin: Admin) -> Result<Rout
         Place::Root => Route::Root,
         Place::Read | Place::Props => passthrough(*method == Method::GET),
         Place::ReadFresh | Place::Ask | Place::Managed(_) => passthrough(false),
-        Place::Own(own) => Route::Own(own.into()),
-        Place::Cancel => Route::Own(Own::Cancel {
-            id: path[CANCEL.len()..].to_owned(),
-        }),
+        Place::Own(own) => Route::Own(own),
     })
 }
-
-const CANCEL: &str = "/oneslot/requests/";
 
 fn place(path: &str) -> Option<(&'static str, Place)> {
     let listed = PATHS.iter().find(|(listed, _)| *listed == path);
@@ -355,7 +309,12 @@ fn named_place(path: &str) -> Option<(&'static str, Place)> {
         return is_model(model).then_some(("/v1/models/{id}", Place::Read));
     }
     let plain: [(&str, &'static str, Place, usize); 4] = [
-        (CANCEL, "/oneslot/requests/{id}", Place::Cancel, LONGEST_ID),
+        (
+            "/oneslot/requests/",
+            "/oneslot/requests/{id}",
+            Place::Own(Own::Cancel),
+            LONGEST_ID,
+        ),
         (
             "/api/blobs/sha256:",
             "/api/blobs/{digest}",

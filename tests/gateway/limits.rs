@@ -436,6 +436,31 @@ fn large_uploads_over_the_cap_are_refused_and_small_requests_pass() {
     gateway.stands(&upstream);
 }
 
+#[test]
+fn a_body_that_drips_is_given_up() {
+    let upstream = Upstream::plain();
+    let mut gateway = quiet(&upstream)
+        .http_limits("body_whole_ms=1500 body_idle_ms=60000")
+        .start();
+    settled(&gateway, &upstream);
+    let body = chat::whole("x").to_string();
+    let bytes = gateway.request("POST", "/v1/chat/completions", body.as_bytes());
+    let (start, rest) = bytes.split_at(bytes.len() - 60);
+    let mut client = gateway.open(start);
+    let began = Instant::now();
+    for byte in rest.chunks(1) {
+        if client.has_unread() || client.try_send(byte).is_err() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    refused(&client.finish(), 400, "BAD_REQUEST", Advice::Never);
+    assert!(upstream.chats().is_empty());
+    gateway.stands(&upstream);
+}
+
 // Readers.
 
 #[test]
