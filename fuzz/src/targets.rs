@@ -34,8 +34,11 @@ pub fn sse(bytes: &[u8]) {
     assert_eq!(at_once, in_pieces, "the cut changes nothing");
 }
 
-/// Name, data and size class of each event, and what would close the stream.
-fn events(stream: &[u8], piece: usize) -> (Vec<(Vec<u8>, Vec<u8>, bool)>, &'static [u8]) {
+/// Name and data of an event, and whether it was too long to be kept.
+type Split = (Vec<u8>, Vec<u8>, bool);
+
+/// The events, and what would close the stream behind them.
+fn events(stream: &[u8], piece: usize) -> (Vec<Split>, &'static [u8]) {
     let mut splitter = Splitter::default();
     let mut events = Vec::new();
     for part in stream.chunks(piece) {
