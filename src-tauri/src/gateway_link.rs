@@ -4,10 +4,10 @@
 //! hold up a request. Everybody else sees it as the latest [`Shown`] and as wishes. Not here: what
 //! the gateway does with a wish.
 
-mod keeper;
+mod commands;
 mod own;
 mod remote;
-mod wishes;
+mod supervisor;
 
 use std::io;
 use std::path::PathBuf;
@@ -24,11 +24,11 @@ use oneslot::telemetry::snapshot::{Face, Snapshot};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-use crate::face::Whose;
-use crate::unlogged::Unlogged;
+use crate::startup_notices::Unlogged;
+use crate::tray_face::Whose;
 use remote::Remote;
 
-pub use wishes::{Fault, Reason};
+pub use commands::{Fault, Reason};
 
 /// How long requests that came after the toolkit fell may hold up the start anew. Those that were
 /// there hold it up for as long as they take; without a limit for the others it might never come.
@@ -132,7 +132,7 @@ impl Serving {
         let thread = thread::Builder::new()
             .name("oneslot-gateway".to_owned())
             .spawn(move || {
-                runtime.block_on(keeper::keep(kept));
+                runtime.block_on(supervisor::keep(kept));
                 server::end(runtime);
             })?;
         let serving = Self {
@@ -299,7 +299,13 @@ impl Shared {
     fn show_gone(&self, reason: String) {
         let run = self.shown.borrow().run.clone();
         let silent = Some(reason.clone());
-        self.show_nobody(run, Vec::new(), crate::face::DAEMON_GONE, reason, silent);
+        self.show_nobody(
+            run,
+            Vec::new(),
+            crate::tray_face::DAEMON_GONE,
+            reason,
+            silent,
+        );
     }
 
     fn show_nobody(
