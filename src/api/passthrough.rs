@@ -154,13 +154,7 @@ async fn relayed(
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),
     };
-    let copy = || {
-        if cacheable {
-            context.reads.copy(&target)
-        } else {
-            None
-        }
-    };
+    let copy = || cacheable.then(|| context.reads.copy(&target)).flatten();
     if let Some(refusal) = unreachable(context) {
         return copy().ok_or(refusal);
     }

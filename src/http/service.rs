@@ -189,14 +189,7 @@ fn admit(
         Admin::Blocked
     };
     let routed = target.resolve(&parts.method, parts.uri.query(), admin)?;
-    if let Route::Own(own) = &routed.route
-        && own.needs() == Needs::Token
-        && !has_token(context, &parts.headers)
-    {
-        return Err(Refusal::Unauthorized {
-            wanted: Wanted::Token,
-        });
-    }
+    check_token(context, &routed.route, &parts.headers)?;
     check_body_type(&parts.method, &parts.headers, &visitor)?;
     check_announced_size(&parts.headers, context.limits.body_bytes)?;
     if context.hop.is_loop(&parts.headers) {
@@ -207,6 +200,22 @@ fn admit(
         return Err(Refusal::Loop);
     }
     Ok(routed)
+}
+
+/// Control wants the token of this run.
+fn check_token(context: &Context, route: &Route, headers: &HeaderMap) -> Result<(), Refusal> {
+    match route {
+        Route::Own(own) if own.needs() == Needs::Token && !has_token(context, headers) => {
+            Err(Refusal::Unauthorized {
+                wanted: Wanted::Token,
+            })
+        }
+        Route::Own(_)
+        | Route::Chat
+        | Route::Root
+        | Route::Passthrough { .. }
+        | Route::Options { .. } => Ok(()),
+    }
 }
 
 /// A connection to a loopback address comes from this machine.
