@@ -23,7 +23,7 @@ pub fn room_for(wanted: usize) -> usize {
                 wanted,
                 room,
                 descriptors = allowed,
-                "fewer connections than access.max_connections: the system allows too few open files"
+                "fewer connections than the connection limit: the system allows too few open files"
             );
             room
         }

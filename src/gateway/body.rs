@@ -28,7 +28,7 @@ pub(super) async fn receive(
     settings: &Settings,
     turn: &Turn,
 ) -> Result<Received, Refusal> {
-    let limit = settings.access.max_body_bytes;
+    let limit = settings.limits.max_body_bytes;
     let announced = body.size_hint().exact();
     // Judged by its head already; never trusted for more than the limit.
     let mut share = share(gateway, settings, announced.unwrap_or(0).min(limit)).await?;
@@ -36,7 +36,7 @@ pub(super) async fn receive(
     let mut bytes = BytesMut::with_capacity(usize::try_from(at_once).unwrap_or(0));
     let mut has_room = announced.is_some();
     loop {
-        let frame = match timeout(settings.timeouts.body_idle, body.frame()).await {
+        let frame = match timeout(settings.limits.body_idle, body.frame()).await {
             Ok(frame) => frame,
             Err(_) => return Err(bad("The body stopped coming: send it without long pauses")),
         };
@@ -68,11 +68,11 @@ pub(super) async fn receive(
 }
 
 async fn share(gateway: &Gateway, settings: &Settings, bytes: u64) -> Result<Share, Refusal> {
-    let limit = settings.timeouts.body_idle;
+    let limit = settings.limits.body_idle;
     let share = timeout(limit, gateway.room.share(bytes)).await;
     share.map_err(|_| Refusal::TooLarge {
         part: Part::Uploads,
-        limit: settings.access.max_upload_bytes,
+        limit: settings.limits.max_upload_bytes,
     })
 }
 

@@ -107,9 +107,9 @@ pub(super) fn answer(gateway: Arc<Gateway>, accepted: Accepted) -> Answer {
 /// Sizes and clocks of a connection, from the settings.
 pub(super) fn limits(settings: &Settings) -> Limits {
     Limits {
-        head_within: settings.timeouts.header,
-        body_idle: settings.timeouts.body_idle,
-        write_idle: settings.timeouts.write_idle,
+        head_within: settings.limits.header,
+        body_idle: settings.limits.body_idle,
+        write_idle: settings.limits.write_idle,
         ..Limits::default()
     }
 }
@@ -237,8 +237,8 @@ fn gates(gateway: &Gateway, settings: &Settings, parts: &Parts, local: SocketAdd
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > settings.access.max_body_bytes) {
-        let limit = settings.access.max_body_bytes;
+    if announced.is_some_and(|length| length > settings.limits.max_body_bytes) {
+        let limit = settings.limits.max_body_bytes;
         return Err(told(Refusal::TooLarge {
             part: Part::Body,
             limit,

@@ -299,7 +299,7 @@ impl Refusal {
                 Part::Uri => format!("The request target is longer than {limit} bytes"),
                 Part::QueuedBytes => format!("The requests that wait hold {limit} bytes already. Try again when the line is shorter"),
                 Part::Uploads => format!("The requests that are being received hold {limit} bytes already. Try again when they are in"),
-                Part::Connections => format!("All {limit} connections are in use and others wait, so the body that came slowest gave way. Send it without pauses, or raise access.max_connections"),
+                Part::Connections => format!("All {limit} connections are in use and others wait, so the body that came slowest gave way. Send it without pauses"),
                 Part::Watchers => format!("{limit} watch already. Try again when one of them has left, or read /oneslot/status instead"),
             },
             Self::UnsupportedMediaType { sent } => format!(

@@ -229,15 +229,15 @@ pub(crate) fn rules(settings: &Settings) -> Rules {
     Rules {
         slots: settings.upstream.slots.max(1),
         max_waiting: settings.queue.max_waiting,
-        max_bytes: usize::try_from(settings.queue.max_bytes).unwrap_or(usize::MAX),
+        max_bytes: usize::try_from(settings.limits.max_queued_bytes).unwrap_or(usize::MAX),
         max_wait_stream: settings.queue.max_wait,
         max_wait_whole: settings.queue.max_wait_whole,
         full_status: settings.queue.full_status,
-        fresh: settings.health.fresh,
+        fresh: settings.limits.fresh,
         idle_interval: settings.health.idle_interval,
         backoff: Backoff {
             base: settings.health.cooldown,
-            max: settings.health.cooldown_max,
+            max: settings.limits.cooldown_max,
             stretch: match settings.preset {
                 Preset::Balanced => Stretch::UnderPressure,
                 Preset::Strict => Stretch::Never,
@@ -286,7 +286,7 @@ impl Running {
     /// Ends within `timeouts.shutdown_s`: no new work, the line refused, running answers given
     /// the time to finish and then cut in their own form.
     pub async fn shutdown(mut self) {
-        let limit = self.context.settings().timeouts.shutdown;
+        let limit = self.context.settings().limits.shutdown;
         let end = Instant::now() + limit;
         // The last part of the time is for telling those that are cut.
         let grace = limit.saturating_sub(limit / 6);
@@ -317,13 +317,15 @@ impl Running {
 /// mended.
 fn report_settings(context: &Context) {
     let loaded = context.loaded();
-    if let Some(good) = loaded.sources.good_copy_of_missing() {
-        let (file, good) = (loaded.sources.file.display(), good.display());
-        tracing::warn!(%file, %good, "there is no settings file, so the defaults serve; the last one that was read is kept");
-    }
-    let (locks, others): (Vec<&Notice>, Vec<&Notice>) = loaded
+    let (missing, others): (Vec<&Notice>, Vec<&Notice>) = loaded
         .notices
         .iter()
+        .partition(|notice| matches!(notice, Notice::Missing { .. }));
+    for notice in missing {
+        tracing::warn!("{notice}");
+    }
+    let (locks, others): (Vec<&Notice>, Vec<&Notice>) = others
+        .into_iter()
         .partition(|notice| matches!(notice, Notice::Locked { .. }));
     for (code, notices) in [("configuration", others), ("configuration_locked", locks)] {
         if !notices.is_empty() {

@@ -120,13 +120,12 @@ fn put_in_force(context: &Context, before: &Settings, after: Loaded) {
         tracing::warn!(%error, "log.level was not changed");
     }
     if settings.pressure != before.pressure {
-        context.memory.rejudge(&settings.pressure);
+        context.memory.rejudge(&settings);
         // What is known of memory is not forgotten with the rules for it.
         monitor::memory::read(context);
     }
     let (now, was) = (&settings.upstream, &before.upstream);
-    let moved = (&now.base_url, &now.api_key) != (&was.base_url, &was.api_key)
-        || settings.timeouts.connect != before.timeouts.connect;
+    let moved = (&now.base_url, &now.api_key) != (&was.base_url, &was.api_key);
     if moved {
         match context.upstream.relink(&settings) {
             Ok(()) => {
