@@ -147,7 +147,7 @@ impl Parsed {
     /// Takes the text of an environment variable or a flag.
     pub(super) fn take_text(&mut self, path: &str, text: &str, location: Location) {
         let value = match schema::find(path) {
-            Some(member) => member.kind.from_text(text),
+            Some(member) => member.kind.read_text(text),
             None => text.into(),
         };
         self.take(path, value, location);

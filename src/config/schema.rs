@@ -213,7 +213,7 @@ impl Kind {
 
     /// Reads the text of an environment variable or a flag. Entries of a list are separated by
     /// commas; a key is `NAME=SHA256`.
-    pub(super) fn from_text(&self, text: &str) -> Value {
+    pub(super) fn read_text(&self, text: &str) -> Value {
         let text = text.trim();
         let number = || {
             text.parse::<u64>()

@@ -5,9 +5,9 @@
 //! printed line is true. Shutdown refuses queued requests, lets running answers finish within the
 //! grace time, and then ends their streams with an error event.
 
+mod error;
 mod reload;
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -20,26 +20,26 @@ use tokio::time::{Instant, timeout};
 use crate::admit::hop::Hop;
 use crate::clock::Clock;
 use crate::config::{BaseUrl, Loaded, Notice, Preset, Settings};
-use crate::demo::Demo;
-use crate::refusal::Cut;
-use crate::scheduler::pause::Pause;
-use crate::scheduler::{Effect, Event, Rules, SchedulerHandle};
-use crate::state::{Lock, StateDir, StateError};
-use crate::telemetry::Recorder;
-use crate::telemetry::log::Log;
-use crate::upstream::{BaseUrlError, Root};
-
 use crate::context::{Context, Parts, lock};
+use crate::demo::Demo;
 use crate::gateway::doors::{self, listen};
 use crate::monitor;
+use crate::refusal::Cut;
 use crate::scheduler::health::{Backoff, Stretch};
+use crate::scheduler::pause::Pause;
+use crate::scheduler::{Effect, Event, Rules, SchedulerHandle};
+use crate::state::{Lock, StateDir};
+use crate::telemetry::Recorder;
+use crate::telemetry::log::Log;
+use crate::upstream::Root;
 use crate::upstream::current::CurrentUpstream;
-use crate::upstream::handle::LinkError;
 
-/// How long what is being written or read at the end may take.
+pub use error::StartError;
+
+/// Time for disk operations at the end of the program.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
-/// What a context is made of.
+/// What a gateway is made of.
 pub struct Options {
     /// The settings and where they came from.
     pub loaded: Loaded,
@@ -47,13 +47,13 @@ pub struct Options {
     pub state: StateDir,
     /// The right to serve with that state.
     pub lock: Lock,
-    /// What is behind the context.
+    /// What is behind the gateway.
     pub serve: Serve,
-    /// The log, so that a reloaded `log.level` takes effect; `None` for a context without one.
+    /// The log, so that a reloaded `log.level` takes effect; `None` for a gateway without one.
     pub log: Option<Log>,
 }
 
-/// What is behind the context.
+/// What is behind the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serve {
     /// A model server.
@@ -62,58 +62,7 @@ pub enum Serve {
     Demo,
 }
 
-/// Why a context did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Another program holds the port.
-    #[error("{address} is held by {}", by.as_deref().unwrap_or("another program"))]
-    PortHeld {
-        /// The address.
-        address: SocketAddr,
-        /// The other program, where the system tells.
-        by: Option<String>,
-    },
-    /// The address could not be bound for another reason: reserved, or not this machine's.
-    #[error("cannot listen on {address}")]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// No address to listen on.
-    #[error("listen names no address")]
-    NoAddress,
-    /// Beyond loopback without a key.
-    #[error(
-        "{address} can be reached from other machines, so a key is required: run `oneslotd key add NAME` and set access.require_key = true, or listen on 127.0.0.1"
-    )]
-    Exposed {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// The upstream would be the context itself.
-    #[error("upstream.base_url {root} is this context's own address: point it at the model server")]
-    Loop {
-        /// The root.
-        root: Root,
-    },
-    /// The base URL of the demo is not one.
-    #[error("the built-in demo has no usable address")]
-    DemoUrl(#[source] BaseUrlError),
-    /// The demo could not be started.
-    #[error("cannot start the built-in demo")]
-    Demo(#[source] io::Error),
-    /// The client for the upstream could not be made.
-    #[error("cannot link to the upstream")]
-    Link(#[source] LinkError),
-    /// The state directory failed.
-    #[error("cannot use the state directory")]
-    State(#[source] StateError),
-}
-
-/// A context that serves.
+/// A gateway that serves.
 pub struct Running {
     context: Arc<Context>,
     addresses: Vec<SocketAddr>,
@@ -121,7 +70,7 @@ pub struct Running {
     _demo: Option<Demo>,
 }
 
-/// Starts a context on the current runtime.
+/// Starts a gateway on the current runtime.
 ///
 /// # Errors
 /// Whatever keeps it from serving; nothing is left running then.
@@ -135,12 +84,12 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     } = options;
     let (listeners, notices) = listen(&loaded.settings.listen, None).await?;
     let addresses: Vec<SocketAddr> = listeners.iter().map(|bound| bound.address).collect();
-    must_ask_strangers_for_a_key(&addresses, &loaded.settings)?;
+    require_key_beyond_loopback(&addresses, &loaded.settings)?;
     let demo = match serve {
         Serve::Upstream => None,
         Serve::Demo => Some(start_demo(&mut loaded).await?),
     };
-    must_lead_elsewhere(&addresses, &loaded.settings).await?;
+    refuse_own_address(&addresses, &loaded.settings).await?;
     let base_url = loaded.settings.upstream.base_url.clone();
     let demo_root = demo.as_ref().map(|_| base_url);
     let (context, effects) = build(loaded, state, lock, log, demo_root);
@@ -162,14 +111,14 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     monitor::restarting(&mut tasks, &context, doors::have_back);
     monitor::restarting(&mut tasks, &context, reload::watch);
     Ok(Running {
-        context: context,
+        context,
         addresses,
         tasks,
         _demo: demo,
     })
 }
 
-fn must_ask_strangers_for_a_key(
+fn require_key_beyond_loopback(
     addresses: &[SocketAddr],
     settings: &Settings,
 ) -> Result<(), StartError> {
@@ -180,7 +129,7 @@ fn must_ask_strangers_for_a_key(
     }
 }
 
-async fn must_lead_elsewhere(
+async fn refuse_own_address(
     addresses: &[SocketAddr],
     settings: &Settings,
 ) -> Result<(), StartError> {
@@ -247,27 +196,27 @@ pub(crate) fn rules(settings: &Settings) -> Rules {
     }
 }
 
-/// Says how the directory was found, once however often the context is started in it.
+/// Reports once, however often the gateway restarts, that the state directory was open to others.
 fn report_permissions(state: &StateDir) {
     static TOLD: Once = Once::new();
     if let Some(mode) = state.was_open() {
         let (directory, mode) = (state.path().display(), format!("{mode:o}"));
         TOLD.call_once(|| {
-            tracing::warn!(%directory, mode, "the state directory was open to others and was closed");
+            tracing::warn!(%directory, mode, "state directory was open to others; permissions tightened");
         });
     }
 }
 
-/// The pause that was kept.
+/// The pause that survived the restart.
 fn kept_pause(state: &StateDir) -> Option<Pause> {
     state.pause().unwrap_or_else(|error| {
-        tracing::warn!(%error, "a pause that was kept cannot be read");
+        tracing::warn!(%error, "stored pause cannot be read");
         None
     })
 }
 
-/// Ends the runtime that a context ran on: whoever still reads from a disk that does not answer
-/// keeps nobody from ending.
+/// Ends the runtime that a gateway ran on. A disk that does not respond delays it by
+/// [`LAST_WRITES`] at most.
 pub fn end(runtime: Runtime) {
     runtime.shutdown_timeout(LAST_WRITES);
 }
@@ -278,33 +227,33 @@ impl Running {
         &self.addresses
     }
 
-    /// What the stages share: for a face that shows it.
+    /// What handlers and background tasks share.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// Ends within `timeouts.shutdown_s`: no new work, the line refused, running answers given
-    /// the time to finish and then cut in their own form.
+    /// Shuts down within the shutdown timeout: refuses new and queued requests, lets running
+    /// answers finish, and then ends them with an error in their own form.
     pub async fn shutdown(mut self) {
         let limit = self.context.settings().limits.shutdown;
         let end = Instant::now() + limit;
-        // The last part of the time is for telling those that are cut.
+        // The last part of the time is for the error events of streams that are cut.
         let grace = limit.saturating_sub(limit / 6);
         tracing::info!(limit_s = limit.as_secs_f64(), "stopping");
         self.context.scheduler.send(Event::ShutDown);
         let closed = self.context.doors.close();
-        let mut doors = std::pin::pin!(async {
-            for door in closed {
-                let _ = door.await;
+        let mut listeners = std::pin::pin!(async {
+            for listener in closed {
+                let _ = listener.await;
             }
         });
-        if timeout(grace, doors.as_mut()).await.is_err() {
+        if timeout(grace, listeners.as_mut()).await.is_err() {
             self.context
                 .scheduler
                 .send(Event::CancelAll(Cut::ShuttingDown));
             let rest = end.saturating_duration_since(Instant::now());
-            // Whoever does not take the last event in time is cut off with the program.
-            let _ = timeout(rest, doors).await;
+            // A client that does not read its last event in time loses the connection.
+            let _ = timeout(rest, listeners).await;
         }
         self.tasks.abort_all();
         self.context.recorder.flush();
@@ -313,20 +262,28 @@ impl Running {
     }
 }
 
-/// What a person should know of the settings. A lock is told apart, for it ends when they are
-/// mended.
+/// Turns what the settings report into notices. A lock has a code of its own, since fixing the
+/// file ends it.
 fn report_settings(context: &Context) {
     let loaded = context.loaded();
-    let (missing, others): (Vec<&Notice>, Vec<&Notice>) = loaded
-        .notices
-        .iter()
-        .partition(|notice| matches!(notice, Notice::Missing { .. }));
-    for notice in missing {
-        tracing::warn!("{notice}");
+    let (mut locks, mut others) = (Vec::new(), Vec::new());
+    for notice in &loaded.notices {
+        match notice {
+            Notice::Missing { file, copy } => {
+                let (file, copy) = (file.display(), copy.display());
+                tracing::warn!(%file, %copy, "there is no settings file; serving defaults, the last good copy is kept");
+            }
+            Notice::Locked { .. } => locks.push(notice),
+            Notice::Unknown { .. }
+            | Notice::Removed { .. }
+            | Notice::KeptAside { .. }
+            | Notice::LastGoodServes { .. }
+            | Notice::DefaultsServe { .. }
+            | Notice::Tightened { .. }
+            | Notice::NoKey
+            | Notice::NotDone { .. } => others.push(notice),
+        }
     }
-    let (locks, others): (Vec<&Notice>, Vec<&Notice>) = others
-        .into_iter()
-        .partition(|notice| matches!(notice, Notice::Locked { .. }));
     for (code, notices) in [("configuration", others), ("configuration_locked", locks)] {
         if !notices.is_empty() {
             let texts: Vec<String> = notices.into_iter().map(Notice::to_string).collect();
@@ -342,13 +299,12 @@ async fn start_demo(loaded: &mut Loaded) -> Result<Demo, StartError> {
     Ok(demo)
 }
 
-/// The upper half differs from run to run, so that ids in a log do not repeat.
+/// Differs from run to run in the upper half, so that ids do not repeat in a log.
 fn first_id() -> u64 {
-    // Without random bytes ids repeat over runs, which only a reader of old logs would notice.
     random() << 32 | 1
 }
 
-/// Zero where the system has no random bytes: nothing secret hangs on it.
+/// A random number, or zero where the system has none: nothing secret depends on it.
 fn random() -> u64 {
     let mut bytes = [0; 8];
     let _ = getrandom::fill(&mut bytes);

@@ -1,8 +1,8 @@
-//! Live reload: a changed file takes effect without losing anybody's place.
+//! Live reload of the settings file.
 //!
-//! An invalid file changes nothing and is said where a person looks. What was dispatched keeps
-//! the upstream it was sent to; a smaller line throws nobody out; a new address is open before an
-//! old one is let go.
+//! An invalid file changes nothing and leaves a notice. Dispatched requests keep the upstream they
+//! were sent to, a smaller queue removes no queued request, and a new address is open before an
+//! old one is closed.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::monitor::probe::LOOP;
 
 use super::rules;
 
-/// Follows the configuration file for as long as the context lives.
+/// Follows the settings file.
 pub(super) async fn watch(context: Arc<Context>) {
     let file = context.loaded().sources.file.clone();
     let (mut watch, error) = Watch::start(&file);
     if let Some(error) = error {
         tracing::warn!(%error, "changes of the configuration need SIGHUP or a restart");
     }
-    // What changed between the load at start and this moment was not seen.
+    // Changes between the load at start and this moment have not been seen.
     reload(&context).await;
     loop {
         watch.changed().await;
@@ -32,26 +32,26 @@ pub(super) async fn watch(context: Arc<Context>) {
 
 async fn reload(context: &Arc<Context>) {
     let before = context.loaded();
-    let Some(mut after) = read_anew(context, &before).await else {
+    let Some(mut after) = read_settings(context, &before).await else {
         return;
     };
     if after.settings.listen == before.settings.listen {
-        // Perhaps a change that failed was taken back.
+        // A change that failed may have been reverted.
         context.notices.remove("listen");
     }
     if after.settings == before.settings {
         return;
     }
-    if !take_addresses(context, &before.settings, &mut after.settings).await {
+    if !apply_addresses(context, &before.settings, &mut after.settings).await {
         return;
     }
-    put_in_force(context, &before.settings, after);
+    apply(context, &before.settings, after);
     tracing::info!("the configuration was reloaded");
 }
 
-/// The configuration as it is now; `None`, and it is said why, if it cannot be used.
-async fn read_anew(context: &Context, before: &Arc<Loaded>) -> Option<Loaded> {
-    // Beside the requests: a disk, or who keeps it, takes its time.
+/// The settings as they are now; `None`, with a notice, if they cannot be used.
+async fn read_settings(context: &Context, before: &Arc<Loaded>) -> Option<Loaded> {
+    // Off the runtime's threads: a disk may be slow.
     let read = {
         let before = Arc::clone(before);
         tokio::task::spawn_blocking(move || before.reload()).await
@@ -81,19 +81,19 @@ fn invalid(context: &Context, error: &impl std::fmt::Display) {
     );
 }
 
-/// Serves on the addresses that are wanted. What of them or of the upstream cannot be had stays
-/// as it was; whether anything is left to be put in force.
-async fn take_addresses(context: &Arc<Context>, before: &Settings, after: &mut Settings) -> bool {
-    if after.listen == before.listen && leads_home(context, after).await {
+/// Opens and closes listeners as configured. An address or upstream that cannot be used stays as it
+/// was. Returns whether anything is left to apply.
+async fn apply_addresses(context: &Arc<Context>, before: &Settings, after: &mut Settings) -> bool {
+    if after.listen == before.listen && is_own_address(context, after).await {
         invalid(context, &own_address(after));
         return false;
     }
     if after.listen != before.listen && !relisten(context, after).await {
-        // What is not served on is not in force; the next change tries again.
+        // The next change of the file tries again.
         after.listen.clone_from(&before.listen);
     }
-    // Only now is it known which addresses they are, for port 0 picks one.
-    if leads_home(context, after).await {
+    // Checked after binding, since port 0 picks a port.
+    if is_own_address(context, after).await {
         let error = own_address(after);
         tracing::warn!(%error, "the upstream was not changed");
         context.notices.add(
@@ -107,8 +107,8 @@ async fn take_addresses(context: &Arc<Context>, before: &Settings, after: &mut S
     true
 }
 
-/// Tells everybody who goes by the settings.
-fn put_in_force(context: &Context, before: &Settings, after: Loaded) {
+/// Applies the settings to every part that depends on them.
+fn apply(context: &Context, before: &Settings, after: Loaded) {
     let settings = context.set_loaded(after);
     context
         .scheduler
@@ -121,7 +121,7 @@ fn put_in_force(context: &Context, before: &Settings, after: Loaded) {
     }
     if settings.pressure != before.pressure {
         context.memory.rejudge(&settings);
-        // What is known of memory is not forgotten with the rules for it.
+        // Judge the last readings by the new thresholds at once.
         monitor::memory::read(context);
     }
     let (now, was) = (&settings.upstream, &before.upstream);
@@ -139,8 +139,8 @@ fn put_in_force(context: &Context, before: &Settings, after: Loaded) {
     }
 }
 
-/// Whether the configured upstream is one of the addresses served on.
-async fn leads_home(context: &Context, settings: &Settings) -> bool {
+/// Whether the configured upstream is one of the gateway's own addresses.
+async fn is_own_address(context: &Context, settings: &Settings) -> bool {
     match &settings.upstream.base_url {
         BaseUrl::At(root) => root.leads_to(&context.addresses()).await,
         BaseUrl::Auto => false,
@@ -155,18 +155,18 @@ fn own_address(settings: &Settings) -> Fault {
     Fault::OwnAddress { base_url }
 }
 
-/// Whether the wanted addresses are served on now.
+/// Changes the listeners; returns whether the configured addresses are open now.
 async fn relisten(context: &Arc<Context>, settings: &Settings) -> bool {
     match context.doors.change(context, &settings.listen).await {
         Ok(()) => {
             context.notices.remove("listen");
             if let Err(error) = context.publish() {
-                tracing::warn!(%error, "the command line may not find the new address");
+                tracing::warn!(%error, "cannot publish the new address; the command line may not find it");
             }
             true
         }
         Err(error) => {
-            tracing::warn!(%error, "the addresses served on were not changed");
+            tracing::warn!(%error, "listen addresses not changed");
             context.notices.add(
                 "listen",
                 &format!("The addresses served on were not changed: {error}"),

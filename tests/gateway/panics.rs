@@ -150,6 +150,9 @@ fn a_panic_says_where_and_never_what() {
     }
     gateway.stands(&upstream);
     let said = gateway.said();
-    assert!(said.contains("src/fault.rs"), "its place is logged: {said}");
+    assert!(
+        said.contains("src/fault_injection.rs"),
+        "its place is logged: {said}"
+    );
     assert!(!said.contains(WORDS), "its words are not: {said}");
 }
