@@ -104,9 +104,13 @@ pub enum Fault {
 }
 
 /// Something a person should know about a configuration that is used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Notice {
     /// This is not a setting; it has no effect.
+    #[error(
+        "{location}: {name} is not a setting and has no effect{}",
+        nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest}?"))
+    )]
     Unknown {
         /// Where.
         location: Location,
@@ -116,6 +120,7 @@ pub enum Notice {
         nearest: Option<&'static str>,
     },
     /// This was a setting of an earlier version; it has no effect any more.
+    #[error("{location}: {name} is no longer a setting and has no effect")]
     Removed {
         /// Where.
         location: Location,
@@ -123,6 +128,7 @@ pub enum Notice {
         name: String,
     },
     /// A file that could not be used was copied, byte for byte; it also stays where it is.
+    #[error("{} could not be used; it is unchanged, and a copy is {}", file.display(), copy.display())]
     KeptAside {
         /// The file.
         file: PathBuf,
@@ -130,6 +136,7 @@ pub enum Notice {
         copy: PathBuf,
     },
     /// The last good settings are in use instead of a file with faults.
+    #[error("the last good settings are in use ({}), because: {}", good.display(), joined(faults, "; "))]
     LastGoodServes {
         /// The copy they are read from.
         good: PathBuf,
@@ -137,16 +144,26 @@ pub enum Notice {
         faults: Vec<Fault>,
     },
     /// The defaults are in use instead of a file with faults, since there is no good copy.
+    #[error("the default settings are in use, because: {}", joined(faults, "; "))]
     DefaultsServe {
         /// What is wrong with the file.
         faults: Vec<Fault>,
     },
     /// Every request is refused, since a file with faults may require a key.
+    #[error(
+        "every request is refused until the settings are fixed, since they may require a key and cannot be used: {}",
+        joined(faults, "; ")
+    )]
     Locked {
         /// What is wrong with the file.
         faults: Vec<Fault>,
     },
     /// The file is missing, although there was one at an earlier start; the defaults are in use.
+    #[error(
+        "there is no settings file {}, so the defaults are in use; the last good one is kept as {}",
+        file.display(),
+        copy.display()
+    )]
     Missing {
         /// The file.
         file: PathBuf,
@@ -154,6 +171,7 @@ pub enum Notice {
         copy: PathBuf,
     },
     /// Other users could read the file, and cannot any more.
+    #[error("{} was readable by others (mode {had:04o}) and is now 0600", file.display())]
     Tightened {
         /// The file.
         file: PathBuf,
@@ -161,8 +179,12 @@ pub enum Notice {
         had: u32,
     },
     /// A key is required and there is none, so every request is refused.
+    #[error(
+        "access.require_key is true and there is no key, so every request is refused; add one with `oneslotd key add NAME`"
+    )]
     NoKey,
     /// A copy could not be written, or a file could not be closed to other users.
+    #[error("could not {action} {}: {reason}", file.display())]
     NotDone {
         /// What could not be done, such as `copy`.
         action: &'static str,
@@ -187,75 +209,6 @@ impl Notice {
             | Self::Tightened { .. }
             | Self::NoKey
             | Self::NotDone { .. } => &[],
-        }
-    }
-}
-
-impl fmt::Display for Notice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown {
-                location,
-                name,
-                nearest,
-            } => {
-                write!(f, "{location}: {name} is not a setting and has no effect")?;
-                nearest.map_or(Ok(()), |nearest| write!(f, "; did you mean {nearest}?"))
-            }
-            Self::Removed { location, name } => {
-                write!(
-                    f,
-                    "{location}: {name} is no longer a setting and has no effect"
-                )
-            }
-            Self::KeptAside { file, copy } => {
-                let (file, copy) = (file.display(), copy.display());
-                write!(
-                    f,
-                    "{file} could not be used; it is unchanged, and a copy is {copy}"
-                )
-            }
-            Self::LastGoodServes { good, faults } => {
-                let (good, faults) = (good.display(), joined(faults, "; "));
-                write!(
-                    f,
-                    "the last good settings are in use ({good}), because: {faults}"
-                )
-            }
-            Self::DefaultsServe { faults } => {
-                let faults = joined(faults, "; ");
-                write!(f, "the default settings are in use, because: {faults}")
-            }
-            Self::Locked { faults } => {
-                let faults = joined(faults, "; ");
-                write!(
-                    f,
-                    "every request is refused until the settings are fixed, since they may require a key and cannot be used: {faults}"
-                )
-            }
-            Self::Missing { file, copy } => {
-                let (file, copy) = (file.display(), copy.display());
-                write!(
-                    f,
-                    "there is no settings file {file}, so the defaults are in use; the last good one is kept as {copy}"
-                )
-            }
-            Self::Tightened { file, had } => {
-                let file = file.display();
-                write!(
-                    f,
-                    "{file} was readable by others (mode {had:04o}) and is now 0600"
-                )
-            }
-            Self::NoKey => f.write_str(
-                "access.require_key is true and there is no key, so every request is refused; \
-                 add one with `oneslotd key add NAME`",
-            ),
-            Self::NotDone {
-                action,
-                file,
-                reason,
-            } => write!(f, "could not {action} {}: {reason}", file.display()),
         }
     }
 }

@@ -73,6 +73,7 @@ pub enum Preset {
 pub struct Upstream {
     /// The model server, with or without /v1. auto tries ports 11434, 1234 and 8080 and takes the
     /// first model server it can identify, for the whole run.
+    #[serde(with = "values::base_url")]
     #[schemars(with = "String", extend("kind" = "server"))]
     pub base_url: BaseUrl,
     /// Sent to the model server instead of the client's own credential. If it is empty, the
@@ -143,6 +144,7 @@ pub struct Degrade {
 pub struct Window {
     /// The size of the context window. auto reads it from the model server; a number is used
     /// whatever the server reports.
+    #[serde(with = "values::context")]
     #[schemars(with = "u64", range(min = 64, max = 16_777_216))]
     #[schemars(extend("kind" = "auto", "unit" = "tokens"))]
     pub context: Context,
@@ -261,11 +263,11 @@ pub struct Relay {
 pub struct Access {
     /// Host names accepted besides the loopback ones, without a port. Any other is refused, which
     /// stops DNS rebinding.
-    #[serde(deserialize_with = "values::hosts")]
+    #[serde(with = "values::hosts")]
     #[schemars(with = "Vec<String>", extend("kind" = "hosts"))]
     pub allowed_hosts: Vec<String>,
     /// Web origins accepted besides local pages and desktop apps. Every other page is refused.
-    #[serde(deserialize_with = "values::origins")]
+    #[serde(with = "values::origins")]
     #[schemars(with = "Vec<String>", extend("kind" = "origins"))]
     pub allowed_origins: Vec<String>,
     /// Whether every request needs one of access.keys.

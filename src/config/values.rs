@@ -1,19 +1,22 @@
-//! Values of settings that are more than a number, a switch or a choice, and their serde form.
+//! Values of settings that are more than a number, a switch or a choice, and the form each has in
+//! the file.
 //!
-//! An error of `Deserialize` here is the text after "expected": it says what the value should be
-//! and never repeats the value, which may hold a credential.
+//! An error of reading is the text after "expected": it says what the value should be and never
+//! repeats the value, which may hold a credential.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::refusal::FullStatus;
 use crate::upstream::{BaseUrlError, Root};
 
 /// Shown instead of a credential that is set.
-pub(super) const HIDDEN: &str = "(set, not shown)";
+const HIDDEN: &str = "(set, not shown)";
 
 /// Where the model server is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,7 +38,7 @@ pub enum Context {
     Tokens(u64),
 }
 
-/// A credential. `Debug` and `Serialize` never show it.
+/// A credential. `Debug` never shows it, and it is never written.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -67,55 +70,6 @@ impl fmt::Display for BaseUrl {
     }
 }
 
-impl Serialize for BaseUrl {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for BaseUrl {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text).map_err(|error| {
-            D::Error::custom(match error {
-                BaseUrlError::Empty | BaseUrlError::Parse(_) | BaseUrlError::Host => {
-                    "\"auto\" or a URL such as \"http://127.0.0.1:8080\""
-                }
-                BaseUrlError::Scheme => "\"auto\" or a URL that begins with http:// or https://",
-                BaseUrlError::Credentials => {
-                    "a URL without user and password; put the key into upstream.api_key"
-                }
-                BaseUrlError::Query => "a URL without a query or fragment",
-            })
-        })
-    }
-}
-
-impl Serialize for Context {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Auto => serializer.serialize_str("auto"),
-            Self::Tokens(tokens) => serializer.serialize_u64(*tokens),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Context {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Word(String),
-            Tokens(u64),
-        }
-        match Written::deserialize(deserializer)? {
-            Written::Tokens(tokens) => Ok(Self::Tokens(tokens)),
-            Written::Word(word) if word == "auto" => Ok(Self::Auto),
-            Written::Word(_) => Err(D::Error::custom("\"auto\" or a number")),
-        }
-    }
-}
-
 impl Secret {
     /// Wraps a credential.
     pub fn new(text: impl Into<String>) -> Self {
@@ -134,201 +88,149 @@ impl fmt::Debug for Secret {
     }
 }
 
-macro_rules! duration {
-    ($unit:literal, $module:ident, $from:ident, $as:ident) => {
-        #[doc = concat!("A duration as a whole number of ", $unit, ".")]
-        pub(super) mod $module {
-            use super::{Deserialize, Deserializer, Serializer};
-            use std::time::Duration;
+/// A module for `#[serde(with = "…")]`: a field of one type is written as another.
+macro_rules! forms {
+    ($($(#[$doc:meta])+ $name:ident: $field:ty as $form:ty, $write:expr, $read:expr;)+) => {$(
+        $(#[$doc])+
+        pub(super) mod $name {
+            use super::*;
 
             pub(in super::super) fn serialize<S: Serializer>(
-                duration: &Duration,
+                field: &$field,
                 serializer: S,
             ) -> Result<S::Ok, S::Error> {
-                serializer
-                    .serialize_u64(u64::try_from(u128::from(duration.$as())).unwrap_or(u64::MAX))
+                let write: fn(&$field) -> $form = $write;
+                write(field).serialize(serializer)
             }
 
             pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
                 deserializer: D,
-            ) -> Result<Duration, D::Error> {
-                u64::deserialize(deserializer).map(Duration::$from)
+            ) -> Result<$field, D::Error> {
+                let read: fn($form) -> Result<$field, &'static str> = $read;
+                read(<$form>::deserialize(deserializer)?).map_err(D::Error::custom)
             }
         }
+    )+};
+}
+
+forms! {
+    /// A duration as whole seconds.
+    seconds: Duration as u64, Duration::as_secs, |number| Ok(Duration::from_secs(number));
+    /// A duration as whole milliseconds.
+    millis: Duration as u64,
+        |duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+        |number| Ok(Duration::from_millis(number));
+    /// A duration as whole seconds, where 0 is none.
+    optional_seconds: Option<Duration> as u64,
+        |duration| duration.unwrap_or_default().as_secs(),
+        |number| Ok((number > 0).then(|| Duration::from_secs(number)));
+    /// A text, where an empty one is none.
+    optional_text: Option<String> as String,
+        |text| text.clone().unwrap_or_default(),
+        |text| Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty()));
+    /// A credential, where an empty text is none.
+    secret: Option<Secret> as String,
+        |secret| secret.as_ref().map_or("", |_| HIDDEN).to_owned(),
+        read_secret;
+    /// `auto` or a URL.
+    base_url: BaseUrl as String, BaseUrl::to_string, read_base_url;
+    /// `auto` or a number of tokens.
+    context: Context as Value,
+        |context| match context {
+            Context::Auto => "auto".into(),
+            Context::Tokens(tokens) => (*tokens).into(),
+        },
+        |value| match value.as_u64() {
+            Some(tokens) => Ok(Context::Tokens(tokens)),
+            None if value == "auto" => Ok(Context::Auto),
+            None => Err("\"auto\" or a number"),
+        };
+    /// The status of a full queue.
+    full_status: FullStatus as u16,
+        |status| match status {
+            FullStatus::Unavailable => 503,
+            FullStatus::TooMany => 429,
+        },
+        |number| match number {
+            503 => Ok(FullStatus::Unavailable),
+            429 => Ok(FullStatus::TooMany),
+            _ => Err("503 or 429"),
+        };
+    /// Addresses with ports; `localhost:PORT` means both loopback families.
+    addresses: Vec<SocketAddr> as Vec<String>,
+        |addresses| addresses.iter().map(SocketAddr::to_string).collect(),
+        read_addresses;
+    /// Host names, in lower case.
+    hosts: Vec<String> as Vec<String>, Vec::clone, |texts| {
+        read_names(&texts, is_host, "host names such as \"desk.lan\", without scheme, port or path")
+    };
+    /// Web origins, in lower case.
+    origins: Vec<String> as Vec<String>, Vec::clone, |texts| {
+        read_names(&texts, is_origin, "origins such as \"https://chat.example\", without a path")
     };
 }
 
-duration!("seconds", seconds, from_secs, as_secs);
-duration!("milliseconds", millis, from_millis, as_millis);
-
-/// Seconds, where 0 is none.
-pub(super) mod optional_seconds {
-    use super::{Deserializer, Serializer, seconds};
-    use std::time::Duration;
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        duration: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        seconds::serialize(&duration.unwrap_or_default(), serializer)
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        let duration = seconds::deserialize(deserializer)?;
-        Ok(Some(duration).filter(|duration| !duration.is_zero()))
-    }
-}
-
-/// A text, where an empty one is none.
-pub(super) mod optional_text {
-    use super::{Deserialize, Deserializer, Serializer};
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        text: &Option<String>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(text.as_deref().unwrap_or_default())
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<String>, D::Error> {
-        let text = String::deserialize(deserializer)?.trim().to_owned();
-        Ok(Some(text).filter(|text| !text.is_empty()))
-    }
-}
-
-/// A credential, where an empty text is none. It is read, and never written.
-pub(super) mod secret {
-    use super::{Deserializer, HIDDEN, Secret, Serializer, optional_text};
-    use serde::de::Error as _;
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        secret: &Option<Secret>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(secret.as_ref().map_or("", |_| HIDDEN))
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Secret>, D::Error> {
-        let text = optional_text::deserialize(deserializer)?;
-        // It is sent in a header, which takes no line ends and no other control characters.
-        let is_visible = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic());
-        if text.as_ref().is_some_and(|text| !is_visible(text)) {
-            return Err(D::Error::custom(
-                "text of visible ASCII characters, without spaces",
-            ));
-        }
-        Ok(text.map(Secret))
-    }
-}
-
-/// The status of a full queue.
-pub(super) mod full_status {
-    use super::{Deserialize, Deserializer, FullStatus, Serializer};
-    use serde::de::Error as _;
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        status: &FullStatus,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u16(match status {
-            FullStatus::Unavailable => 503,
-            FullStatus::TooMany => 429,
-        })
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<FullStatus, D::Error> {
-        match u16::deserialize(deserializer)? {
-            503 => Ok(FullStatus::Unavailable),
-            429 => Ok(FullStatus::TooMany),
-            _ => Err(D::Error::custom("503 or 429")),
-        }
-    }
-}
-
-/// Addresses with ports; `localhost:PORT` means both loopback families.
-pub(super) mod addresses {
-    use super::{Deserialize, Deserializer, Serializer, SocketAddr, addresses_of};
-    use serde::de::Error as _;
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        addresses: &[SocketAddr],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(addresses.iter().map(SocketAddr::to_string))
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<SocketAddr>, D::Error> {
-        let mut addresses = Vec::new();
-        for text in Vec::<String>::deserialize(deserializer)? {
-            for address in addresses_of(&text).map_err(D::Error::custom)? {
-                if !addresses.contains(&address) {
-                    addresses.push(address);
-                }
-            }
-        }
-        if addresses.is_empty() {
-            return Err(D::Error::custom(
-                "at least one address such as \"127.0.0.1:11411\"",
-            ));
-        }
-        Ok(addresses)
-    }
-}
-
-/// Host names, in lower case.
-pub(super) fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let expected = "host names such as \"desk.lan\", without scheme, port or path";
-    names(deserializer, is_host, expected)
-}
-
-/// Web origins, in lower case.
-pub(super) fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let expected = "origins such as \"https://chat.example\", without a path";
-    names(deserializer, is_origin, expected)
-}
-
-fn names<'de, D: Deserializer<'de>>(
-    deserializer: D,
-    is_valid: fn(&str) -> bool,
-    expected: &str,
-) -> Result<Vec<String>, D::Error> {
-    let texts = Vec::<String>::deserialize(deserializer)?;
-    let texts: Vec<String> = texts
-        .iter()
-        .map(|text| text.trim().to_ascii_lowercase())
-        .collect();
-    if texts.iter().all(|text| is_valid(text)) {
-        Ok(texts)
-    } else {
-        Err(D::Error::custom(expected))
-    }
-}
-
-fn addresses_of(text: &str) -> Result<Vec<SocketAddr>, &'static str> {
+fn read_secret(text: String) -> Result<Option<Secret>, &'static str> {
     let text = text.trim();
-    let localhost_port = text
-        .strip_prefix("localhost:")
-        .and_then(|port| port.parse().ok());
-    if let Some(port) = localhost_port {
-        return Ok(vec![
-            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
-            SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), port),
-        ]);
+    // It is sent in a header, which takes no line ends and no other control characters.
+    if text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok((!text.is_empty()).then(|| Secret::new(text)))
+    } else {
+        Err("text of visible ASCII characters, without spaces")
     }
-    let address = text.parse().map_err(
-        |_| "addresses with a port from 0 to 65535, such as \"127.0.0.1:11411\" or \"[::1]:11411\"",
-    )?;
-    Ok(vec![address])
+}
+
+fn read_base_url(text: String) -> Result<BaseUrl, &'static str> {
+    BaseUrl::parse(&text).map_err(|error| match error {
+        BaseUrlError::Empty | BaseUrlError::Parse(_) | BaseUrlError::Host => {
+            "\"auto\" or a URL such as \"http://127.0.0.1:8080\""
+        }
+        BaseUrlError::Scheme => "\"auto\" or a URL that begins with http:// or https://",
+        BaseUrlError::Credentials => {
+            "a URL without user and password; put the key into upstream.api_key"
+        }
+        BaseUrlError::Query => "a URL without a query or fragment",
+    })
+}
+
+fn read_addresses(texts: Vec<String>) -> Result<Vec<SocketAddr>, &'static str> {
+    let mut addresses = Vec::new();
+    for text in texts {
+        let text = text.trim();
+        let port = text
+            .strip_prefix("localhost:")
+            .and_then(|port| port.parse().ok());
+        let found = match port {
+            Some(port) => vec![
+                SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
+                SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), port),
+            ],
+            None => vec![text.parse().map_err(|_| {
+                "addresses with a port from 0 to 65535, such as \"127.0.0.1:11411\" or \"[::1]:11411\""
+            })?],
+        };
+        addresses.extend(found);
+    }
+    let mut seen = std::collections::HashSet::new();
+    addresses.retain(|address| seen.insert(*address));
+    if addresses.is_empty() {
+        return Err("at least one address such as \"127.0.0.1:11411\"");
+    }
+    Ok(addresses)
+}
+
+fn read_names(
+    texts: &[String],
+    is_valid: fn(&str) -> bool,
+    expected: &'static str,
+) -> Result<Vec<String>, &'static str> {
+    let texts = texts.iter().map(|text| text.trim().to_ascii_lowercase());
+    let texts: Vec<String> = texts.collect();
+    texts
+        .iter()
+        .all(|text| is_valid(text))
+        .then_some(texts)
+        .ok_or(expected)
 }
 
 fn is_host(text: &str) -> bool {

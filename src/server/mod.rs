@@ -274,14 +274,7 @@ fn report_settings(context: &Context) {
                 tracing::warn!(%file, %copy, "there is no settings file; serving defaults, the last good copy is kept");
             }
             Notice::Locked { .. } => locks.push(notice),
-            Notice::Unknown { .. }
-            | Notice::Removed { .. }
-            | Notice::KeptAside { .. }
-            | Notice::LastGoodServes { .. }
-            | Notice::DefaultsServe { .. }
-            | Notice::Tightened { .. }
-            | Notice::NoKey
-            | Notice::NotDone { .. } => others.push(notice),
+            other => others.push(other),
         }
     }
     for (code, notices) in [("configuration", others), ("configuration_locked", locks)] {
