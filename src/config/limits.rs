@@ -98,10 +98,7 @@ impl Limits {
     pub(super) fn of(preset: Preset, cooldown: Duration) -> Self {
         let limits = Self::default();
         match preset {
-            Preset::Balanced => Self {
-                cooldown_max: limits.cooldown_max.max(cooldown),
-                ..limits
-            },
+            Preset::Balanced => limits,
             Preset::Strict => Self {
                 fresh: Duration::ZERO,
                 cooldown_max: cooldown,

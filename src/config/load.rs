@@ -236,7 +236,9 @@ impl Sources {
             });
             Settings::of(preset)
         });
-        settings.limits = Limits::of(preset, settings.health.cooldown).overridden();
+        let mut limits = Limits::of(preset, settings.health.cooldown).overridden();
+        limits.cooldown_max = limits.cooldown_max.max(settings.health.cooldown);
+        settings.limits = limits;
         if settings.access.require_key && settings.access.keys.is_empty() {
             notices.push(Notice::NoKey);
         }

@@ -906,7 +906,7 @@ fn what_an_upstream_says_about_itself_stays_behind() {
 fn the_body_limit_holds_for_lengths_and_for_chunks() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("access.max_body_bytes = 4096")
+        .limit("max_body_bytes", 4096)
         .start();
     let text = |bytes: usize| {
         let empty = chat::whole("").to_string().len();
@@ -951,7 +951,7 @@ fn bodies_of_tens_of_megabytes_are_served() {
 fn all_bodies_that_wait_together_are_capped() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("queue.max_bytes = 1048576")
+        .limit("max_queued_bytes", 1_048_576)
         .start();
     let held = crate::support::held::hold(&gateway, &upstream);
     let big = "x".repeat(700_000);
@@ -967,9 +967,7 @@ fn all_bodies_that_wait_together_are_capped() {
 #[test]
 fn a_head_that_never_ends_is_closed() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream)
-        .config("timeouts.header_s = 1")
-        .start();
+    let mut gateway = Setup::before(&upstream).limit("header_ms", 1000).start();
     let slow: Vec<_> = (0..50)
         .map(|_| gateway.open(b"POST /v1/chat/com"))
         .collect();
@@ -989,9 +987,7 @@ fn a_head_that_never_ends_is_closed() {
 #[test]
 fn an_upload_that_stops_is_given_up() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream)
-        .config("timeouts.body_idle_s = 1")
-        .start();
+    let mut gateway = Setup::before(&upstream).limit("body_idle_ms", 1000).start();
     let body = chat::whole("x").to_string();
     let bytes = gateway.request("POST", "/v1/chat/completions", body.as_bytes());
     let mut client = gateway.open(&bytes[..bytes.len() - 4]);
@@ -1004,7 +1000,8 @@ fn an_upload_that_stops_is_given_up() {
 fn more_connections_than_the_limit_wait_and_nothing_breaks() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("access.max_connections = 8\ntimeouts.header_s = 2")
+        .limit("max_connections", 8)
+        .limit("header_ms", 2000)
         .start();
     let idle: Vec<_> = (0..40).map(|_| gateway.connect()).collect();
     drop(idle);

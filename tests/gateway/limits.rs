@@ -53,7 +53,7 @@ fn typical(gateway: &Gateway) -> Duration {
 #[test]
 fn two_hundred_slow_heads_are_closed_in_time_and_delay_nobody() {
     let upstream = Upstream::plain();
-    let mut gateway = quiet(&upstream).config("timeouts.header_s = 3").start();
+    let mut gateway = quiet(&upstream).limit("header_ms", 3000).start();
     settled(&gateway, &upstream);
     let usual = typical(&gateway);
     let began = Instant::now();
@@ -92,7 +92,7 @@ fn two_hundred_slow_heads_are_closed_in_time_and_delay_nobody() {
 #[test]
 fn a_connection_that_never_says_anything_is_closed() {
     let upstream = Upstream::plain();
-    let mut gateway = quiet(&upstream).config("timeouts.header_s = 1").start();
+    let mut gateway = quiet(&upstream).limit("header_ms", 1000).start();
     let mut silent = gateway.connect();
     silent.closed();
     assert!(silent.raw().is_empty(), "there is nothing to answer");
@@ -254,7 +254,8 @@ fn two_thousand_idle_connections_and_512_descriptors_keep_nobody_out() {
 fn whoever_waits_for_an_answer_never_gives_way() {
     let upstream = Upstream::plain();
     let mut gateway = quiet(&upstream)
-        .config("access.max_connections = 4\nqueue.max_waiting = 8")
+        .config("queue.max_waiting = 8")
+        .limit("max_connections", 4)
         .start();
     settled(&gateway, &upstream);
     let held = hold(&gateway, &upstream);
@@ -282,9 +283,7 @@ fn whoever_waits_for_an_answer_never_gives_way() {
 #[test]
 fn those_who_follow_events_keep_nobody_out_and_four_places_are_kept_for_who_holds_the_token() {
     let upstream = Upstream::plain();
-    let mut gateway = quiet(&upstream)
-        .config("access.max_connections = 32")
-        .start();
+    let mut gateway = quiet(&upstream).limit("max_connections", 32).start();
     settled(&gateway, &upstream);
     let ask = gateway.request("GET", "/oneslot/events", b"");
     let token = gateway.token();
@@ -347,9 +346,7 @@ fn dripping(clients: Vec<Client>, stop: Gate) -> std::thread::JoinHandle<Vec<Cli
 #[test]
 fn bodies_that_drip_keep_nobody_out_and_one_that_comes_steadily_is_not_cut() {
     let upstream = Upstream::plain();
-    let mut gateway = quiet(&upstream)
-        .config("access.max_connections = 24")
-        .start();
+    let mut gateway = quiet(&upstream).limit("max_connections", 24).start();
     settled(&gateway, &upstream);
     let held = hold(&gateway, &upstream);
     let whole = sized(MIB / 2);
@@ -422,7 +419,8 @@ fn a_full_line_answers_at_once_with_one_coded_refusal() {
 fn a_line_of_the_largest_bodies_is_capped_by_its_bytes() {
     let upstream = Upstream::plain();
     let mut gateway = quiet(&upstream)
-        .config("queue.max_waiting = 16\nqueue.max_bytes = 33554432")
+        .config("queue.max_waiting = 16")
+        .limit("max_queued_bytes", 33_554_432)
         .start();
     settled(&gateway, &upstream);
     let before = resident_kib(gateway.pid());
@@ -455,7 +453,8 @@ fn a_line_of_the_largest_bodies_is_capped_by_its_bytes() {
 fn large_uploads_take_turns_and_small_requests_pass_them() {
     let upstream = Upstream::plain();
     let mut gateway = quiet(&upstream)
-        .config("access.max_upload_bytes = 16777216\nqueue.max_waiting = 16")
+        .config("queue.max_waiting = 16")
+        .limit("max_upload_bytes", 16_777_216)
         .start();
     settled(&gateway, &upstream);
     let body = sized(8 * MIB);
@@ -496,7 +495,8 @@ fn large_uploads_take_turns_and_small_requests_pass_them() {
 fn an_upload_that_finds_no_room_is_told_so_in_time() {
     let upstream = Upstream::plain();
     let mut gateway = quiet(&upstream)
-        .config("access.max_upload_bytes = 2097152\ntimeouts.body_idle_s = 2")
+        .limit("max_upload_bytes", 2_097_152)
+        .limit("body_idle_ms", 2000)
         .start();
     settled(&gateway, &upstream);
     let body = sized(2 * MIB);
@@ -526,9 +526,7 @@ fn an_upload_that_finds_no_room_is_told_so_in_time() {
 fn a_stuck_reader_is_cut_and_one_that_reads_a_kilobyte_a_second_is_not() {
     // A fifth of the limit people have; `cargo xtask load` has all of it.
     let upstream = Upstream::plain();
-    let mut gateway = quiet(&upstream)
-        .config("timeouts.write_idle_s = 12")
-        .start();
+    let mut gateway = quiet(&upstream).limit("write_idle_ms", 12_000).start();
     settled(&gateway, &upstream);
     let flood = || {
         Script::stream().drip(

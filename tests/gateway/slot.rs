@@ -204,7 +204,7 @@ fn a_server_that_says_busy_for_ever_does_not_keep_the_slot() {
 fn a_reader_that_stops_reading_is_cut() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("timeouts.write_idle_s = 1")
+        .limit("write_idle_ms", 1000)
         .start();
     let piece = chunk(delta(&"x".repeat(60_000)).as_bytes());
     upstream.next_chat(
@@ -226,7 +226,7 @@ fn a_reader_that_stops_reading_is_cut() {
 fn a_slow_reader_that_moves_is_not_cut() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("timeouts.write_idle_s = 2")
+        .limit("write_idle_ms", 2000)
         .start();
     let text = "x".repeat(60_000);
     let piece = chunk(delta(&text).as_bytes());
@@ -259,7 +259,8 @@ fn leaving_at_random_moments_never_loses_the_slot() {
     let mut random = SmallRng::seed_from_u64(seed);
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("queue.max_waiting = 8\nhealth.fresh_ms = 60000")
+        .config("queue.max_waiting = 8")
+        .limit("fresh_ms", 60_000)
         .start();
     upstream.chats_always(|_| {
         Script::stream()
