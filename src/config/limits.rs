@@ -1,4 +1,5 @@
-//! Limits that no user has a reason to change: constants, kept beside the settings.
+//! Limits that no user has a reason to change: constants, kept beside the settings. Those of the
+//! HTTP edge stand in `http/limits.rs`.
 //!
 //! The tests make them smaller: with the feature `fault-injection`, which no shipped program has,
 //! the variable `ONESLOT_LIMITS` holds other values as JSON (`{"body_idle_ms": 500}`).
@@ -31,27 +32,12 @@ pub struct Limits {
     /// From the start of a connection to the model server until it is established.
     #[serde(rename = "connect_ms", with = "millis")]
     pub connect: Duration,
-    /// A client that takes no byte for this long is disconnected, since it holds the slot.
-    #[serde(rename = "write_idle_ms", with = "millis")]
-    pub write_idle: Duration,
-    /// From a request's first byte to the end of its header.
-    #[serde(rename = "header_ms", with = "millis")]
-    pub header: Duration,
-    /// Between two bytes of a request body.
-    #[serde(rename = "body_idle_ms", with = "millis")]
-    pub body_idle: Duration,
     /// From a stop signal to the end of the program; a running answer is interrupted then.
     #[serde(rename = "shutdown_ms", with = "millis")]
     pub shutdown: Duration,
     /// Bytes of all queued request bodies together, so that a queue of images cannot fill the
     /// memory a model needs.
     pub max_queued_bytes: u64,
-    /// Bytes of one request body: room for a few large images.
-    pub max_body_bytes: u64,
-    /// Bytes of all bodies over 1 MiB that are received at the same time: four of the largest.
-    pub max_upload_bytes: u64,
-    /// Open client connections; more wait until they are accepted.
-    pub max_connections: usize,
     /// A response without streaming is buffered up to this many bytes, so that a server that dies
     /// midway is a refusal and not half an answer.
     pub hold_bytes: u64,
@@ -149,14 +135,8 @@ impl Default for Limits {
             fresh: Duration::from_secs(1),
             cooldown_max: Duration::from_secs(15),
             connect: Duration::from_secs(2),
-            write_idle: Duration::from_secs(60),
-            header: Duration::from_secs(10),
-            body_idle: Duration::from_secs(30),
             shutdown: Duration::from_secs(3),
             max_queued_bytes: 256 * MIB,
-            max_body_bytes: 64 * MIB,
-            max_upload_bytes: 256 * MIB,
-            max_connections: 1024,
             hold_bytes: 16 * MIB,
             margin: 32,
             memory: MemoryLimits::default(),

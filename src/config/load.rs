@@ -77,12 +77,13 @@ const ARTICLE: [(&str, &str); 3] = [
     ("LLM_N_CTX", "window.context"),
 ];
 
-/// Variables that begin with the prefix and are not settings: two name paths, two are for tests.
-const NOT_SETTINGS: [&str; 4] = [
+/// Variables that begin with the prefix and are not settings: two name paths, the others are for tests.
+const NOT_SETTINGS: [&str; 5] = [
     "ONESLOT_CONFIG",
     "ONESLOT_STATE",
     "ONESLOT_FAULT",
     "ONESLOT_LIMITS",
+    "ONESLOT_TEST_LIMITS",
 ];
 
 const REQUIRE_KEY: &str = "access.require_key";
