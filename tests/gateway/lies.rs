@@ -297,8 +297,12 @@ fn a_reload_that_names_the_gateways_own_picked_port_changes_nothing() {
 #[test]
 fn one_oneslot_behind_another_serves_and_two_in_a_circle_refuse_at_once() {
     let upstream = Upstream::plain();
-    let inner = Setup::bare().config(&behind(&upstream.url())).start();
-    let outer = Setup::bare().config(&behind(&inner.url())).start();
+    let start = |url: &str| {
+        let setup = Setup::bare().config(&behind(url));
+        setup.limit("cooldown_max_ms", 200).start()
+    };
+    let inner = start(&upstream.url());
+    let outer = start(&inner.url());
     assert_eq!(outer.chat(&chat::whole("x")).status(), 200, "a row");
     let streamed = outer.chat(&chat::streamed("x"));
     assert_eq!(streamed.status(), 200, "{}", streamed.text());

@@ -124,7 +124,7 @@ impl Member {
             path: member.path.clone(),
             kind: Kind::of(&member.kind),
             unit: Unit(member.unit.clone()),
-            reason: member.text.clone(),
+            reason: reason(member),
             value: Value::of(&member.kind, member.read(&loaded.settings)),
             default: Value::of(&member.kind, member.default(preset)),
             origin: match loaded.origin(&member.path) {
@@ -140,6 +140,14 @@ impl Member {
             },
         }
     }
+}
+
+/// Its text, with that of each choice.
+fn reason(member: &config::Member) -> String {
+    let choices = member.choices.iter();
+    choices.fold(member.text.clone(), |text, (word, meaning)| {
+        format!("{text} {word}: {meaning}")
+    })
 }
 
 impl Kind {
@@ -191,5 +199,39 @@ impl Value {
             Self::List(texts) => json!(texts),
             Self::Hidden { .. } => return Err("a hidden value cannot be written"),
         })
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    /// Renew with `ONESLOT_RENEW=1 cargo test -p oneslot-tray --lib spelling`, then format it.
+    #[test]
+    fn the_panels_fake_host_has_the_real_settings() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../ui/src/host/fake/members.json"
+        );
+        let loaded = config::Sources::default().load().unwrap();
+        let members = config::MEMBERS.iter().map(|member| {
+            let mut member = serde_json::to_value(Member::of(member, &loaded)).unwrap();
+            let fields = member.as_object_mut().unwrap();
+            fields.remove("value");
+            fields.remove("origin");
+            member
+        });
+        let members: Vec<serde_json::Value> = members.collect();
+        if std::env::var_os("ONESLOT_RENEW").is_some() {
+            std::fs::write(path, serde_json::to_string_pretty(&members).unwrap()).unwrap();
+        }
+        let kept: Vec<serde_json::Value> =
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        assert!(
+            kept == members,
+            "ui/src/host/fake/members.json is stale; renew it with \
+             `ONESLOT_RENEW=1 cargo test -p oneslot-tray --lib spelling`"
+        );
     }
 }
