@@ -15,7 +15,7 @@ use crate::config::Settings;
 use crate::gateway::link::Link;
 use crate::proxy::body::buffered::Hold;
 use crate::refusal::{Clock, Cut, Outage, Refusal};
-use crate::request::{Chat, Edit, OlderLimit};
+use crate::request::{Chat, Edit};
 use crate::scheduler::{Ending, Lease};
 use crate::telemetry::live_stats::Phase;
 use crate::telemetry::snapshot::ItemPlan;
@@ -240,9 +240,9 @@ impl Dispatch {
         let edit = Edit {
             keep: fit.keep.clone(),
             limit: fit.grant.write,
-            older_limit: match self.link.upstream.known_kind() {
-                Some(Kind::Ollama | Kind::LmStudio) => OlderLimit::AlsoOlder,
-                Some(Kind::LlamaCpp | Kind::Plain) | None => OlderLimit::AsSent,
+            also_max_tokens: match self.link.upstream.known_kind() {
+                Some(Kind::Ollama | Kind::LmStudio) => true,
+                Some(Kind::LlamaCpp | Kind::Plain) | None => false,
             },
             model: self.settings.upstream.model.clone(),
         };

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Outcome, Record, Recorder, fault_name, plain};
+use super::{NAME_LIMIT, Outcome, Record, Recorder, fault_name, plain};
 use crate::fault_injection;
-use crate::proxy::inspect::identifier;
 use crate::refusal::{Refusal, Severity};
 
 /// Whether a request is about inference or is read beside the slot.
@@ -116,6 +115,16 @@ impl PendingRecord {
         }
         self.severity = Some(refusal.severity());
     }
+}
+
+/// `text` if it is an identifier of at most 64 characters: anything else that a server puts into
+/// `type` or `code` could quote what a person wrote. A number is a status, not a code.
+fn identifier(text: &str) -> Option<&str> {
+    let is_word = text
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_word && !is_number && text.len() <= NAME_LIMIT).then_some(text)
 }
 
 impl Deref for PendingRecord {
