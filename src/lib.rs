@@ -3,8 +3,8 @@
 //! The modules stand in the order in which a request meets them; each header says what its
 //! stage may decide and what it must never do. `ARCHITECTURE.md` tells the whole life.
 //!
-//! Pure stages (`admit`, `queue`, `slot`, `health`, `degrade`, `window`, and the state machine
-//! in `desk`) do no I/O and read no clock: time, readings and token counts are arguments.
+//! Pure stages (`http::security`, `degrade`, `window`, and the state machine in `scheduler`) do no
+//! I/O and read no clock: time, readings and token counts are arguments.
 
 // Shared.
 pub mod clock;
@@ -17,8 +17,8 @@ pub mod refusal;
 pub mod state;
 
 // A request's path, in order.
-pub mod accept;
-pub mod admit;
+pub mod http;
+mod api;
 pub mod request;
 pub mod scheduler;
 pub mod degrade;
@@ -28,7 +28,9 @@ pub mod upstream;
 pub mod memory;
 pub mod telemetry;
 
-// What holds the stages together.
-pub mod gateway;
+// What the stages share, what builds them, what runs in the background.
+pub mod context;
+pub mod server;
+pub mod monitor;
 pub mod demo;
 pub mod doctor;

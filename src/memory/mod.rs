@@ -14,6 +14,7 @@ mod ram;
 pub mod psi;
 pub mod vram;
 pub mod forecast;
+pub mod readings;
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]

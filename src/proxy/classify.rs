@@ -165,7 +165,7 @@ impl Dispatch {
 
     /// The connection was not made, or ended before the answer it owed.
     pub(super) async fn broke(&self, seen: Outage) -> Attempt {
-        let outage = self.call.gateway.explain(seen).await;
+        let outage = crate::monitor::process::explain(&self.call.context, seen).await;
         let retry_in = self.next_cooldown();
         let refusal = Refusal::Unavailable { outage, retry_in };
         Attempt::Refused(refusal, ending_without_answer(seen, outage))

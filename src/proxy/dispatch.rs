@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::admit::headers::downward;
 use crate::config::Settings;
-use crate::gateway::link::Link;
+use crate::http::security::headers::downward;
 use crate::proxy::body::buffered::Hold;
 use crate::refusal::{Clock, Cut, Outage, Refusal};
 use crate::request::{Chat, Edit};
 use crate::scheduler::{Ending, Lease};
 use crate::telemetry::live_stats::Phase;
 use crate::telemetry::snapshot::ItemPlan;
+use crate::upstream::handle::UpstreamHandle;
 use crate::upstream::send::Outgoing;
 use crate::upstream::{Kind, Overflow, WindowReading, runs_elsewhere};
 use crate::window::{self, Fit, Ratio};
@@ -35,7 +35,7 @@ pub(super) struct Dispatch {
     pub(super) guard: RequestGuard,
     counts: Counts,
     pub(super) settings: Arc<Settings>,
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<UpstreamHandle>,
     load: Load,
     wait_ms: u64,
 }
@@ -55,9 +55,9 @@ pub(super) async fn dispatch(
     mut guard: RequestGuard,
     counts: Counts,
 ) -> Result<UpstreamResponse, Refusal> {
-    let settings = call.gateway.settings();
-    let Some(link) = call.gateway.link() else {
-        let retry_in = call.gateway.cooldown_left();
+    let settings = call.context.settings();
+    let Some(link) = call.context.link() else {
+        let retry_in = call.context.cooldown_left();
         let refusal = Refusal::Unavailable {
             outage: Outage::NoneFound,
             retry_in,
@@ -175,9 +175,9 @@ impl Dispatch {
             .map(|lease| lease.grant())
             .unwrap_or_default();
         let kind = self.link.upstream.known_kind();
-        let (gateway, settings) = (&self.call.gateway, &self.settings);
+        let (context, settings) = (&self.call.context, &self.settings);
         Ok(Conditions::of(
-            gateway, settings, &self.chat, window, kind, grant,
+            context, settings, &self.chat, window, kind, grant,
         ))
     }
 
@@ -217,7 +217,7 @@ impl Dispatch {
             Err(Ended::Over(refusal)) => return Attempt::Refused(refusal, Ending::TimedOut),
         };
         if matches!(self.load, Load::UnderWay) {
-            self.call.gateway.model_loaded();
+            self.call.context.memory.model_loaded();
         }
         self.load = Load::NotSeen;
         match first {
@@ -254,7 +254,7 @@ impl Dispatch {
         }
     }
 
-    fn deadlines<'a>(&self, link: &'a Link) -> Deadlines<'a>
+    fn deadlines<'a>(&self, link: &'a UpstreamHandle) -> Deadlines<'a>
     where
         Self: 'a,
     {
@@ -344,7 +344,7 @@ impl Dispatch {
     }
 
     pub(super) fn next_cooldown(&self) -> std::time::Duration {
-        self.call.gateway.next_cooldown()
+        self.call.context.next_cooldown()
     }
 
     pub(super) fn sent(&mut self) {

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use crate::config::{Counting as Wanted, Preset, Settings, Trim as Wish};
+use crate::context::Context;
 use crate::degrade::{self, Ladder, NoneAsked, Overflow, Plan, QueueExempt, Reasoning, Terms};
 use crate::fault_injection;
-use crate::gateway::Gateway;
-use crate::gateway::link::Link;
 use crate::refusal::Refusal;
 use crate::request::{Chat, Edit};
 use crate::scheduler::Grant;
 use crate::scheduler::health::State;
+use crate::upstream::handle::UpstreamHandle;
 use crate::upstream::{Kind, WindowReading};
 use crate::window::{
     ByteBound, Certainty, Counting, Fit, FitRules, Fitter, Lesson, Ratio, Step, Trim, Units,
@@ -35,14 +35,14 @@ pub(super) struct Conditions {
 impl Conditions {
     /// The conditions for `chat` as things stand at its grant.
     pub(super) fn of(
-        gateway: &Gateway,
+        context: &Context,
         settings: &Settings,
         chat: &Chat,
         window: Option<u64>,
         kind: Option<Kind>,
         grant: Grant,
     ) -> Self {
-        let plan = plan_for(gateway, settings, chat, window, grant);
+        let plan = plan_for(context, settings, chat, grant);
         let none_asked = match kind {
             Some(Kind::Ollama) => NoneAsked::RunsOn,
             Some(Kind::LlamaCpp | Kind::LmStudio | Kind::Plain) | None => NoneAsked::EndsAtWindow,
@@ -70,15 +70,15 @@ impl Conditions {
 ///
 /// Only a chat whose fixed part might really be too long costs a count here.
 pub(super) async fn never_fits(
-    gateway: &Gateway,
+    context: &Context,
     chat: &Chat,
     counts: &mut Counts,
 ) -> Option<Refusal> {
-    let settings = gateway.settings();
-    let ready = gateway
+    let settings = context.settings();
+    let ready = context
         .scheduler
         .read(|scheduler, _, _| scheduler.health().state() == State::Ready);
-    let link = gateway.link()?;
+    let link = context.link()?;
     // Preset strict goes by its own count, at its turn; a server that is not up is not asked.
     if !ready
         || preset_of(&settings) == degrade::Preset::Strict
@@ -90,7 +90,7 @@ pub(super) async fn never_fits(
     let window = window_for(&settings, &link, chat).await?;
     let grant = Grant::default();
     let Conditions { terms, .. } = Conditions::of(
-        gateway,
+        context,
         &settings,
         chat,
         Some(window),
@@ -124,7 +124,7 @@ pub(super) async fn never_fits(
 /// nothing.
 pub(super) async fn fit(
     settings: &Settings,
-    link: &Link,
+    link: &UpstreamHandle,
     chat: &Chat,
     conditions: &Conditions,
     counts: &mut Counts,
@@ -177,7 +177,11 @@ pub(super) fn fit_again(
 }
 
 /// The window this chat will really get; `None` while nobody knows.
-pub(super) async fn window_for(settings: &Settings, link: &Link, chat: &Chat) -> Option<u64> {
+pub(super) async fn window_for(
+    settings: &Settings,
+    link: &UpstreamHandle,
+    chat: &Chat,
+) -> Option<u64> {
     if let crate::config::Context::Tokens(tokens) = settings.window.context {
         return Some(tokens);
     }
@@ -205,13 +209,7 @@ pub(super) fn refusal_of(overflow: Overflow) -> Refusal {
     }
 }
 
-fn plan_for(
-    gateway: &Gateway,
-    settings: &Settings,
-    chat: &Chat,
-    window: Option<u64>,
-    grant: Grant,
-) -> Plan {
+fn plan_for(context: &Context, settings: &Settings, chat: &Chat, grant: Grant) -> Plan {
     let ladder = if settings.degrade.ladder {
         Ladder::On
     } else {
@@ -221,27 +219,14 @@ fn plan_for(
         // The article lowers its limit for everyone while anyone waits.
         Preset::Strict => QueueExempt::No,
         Preset::Balanced => {
-            let reasoning = match gateway.reasons(chat.model()) {
+            let reasoning = match context.thinking.contains(chat.model()) {
                 true => Reasoning::Seen,
                 false => Reasoning::Unseen,
             };
             degrade::exempt(chat, reasoning)
         }
     };
-    let plan = degrade::plan(grant.waiting, grant.pressure, exempt, ladder);
-    match gateway.forecast(tokens_of(chat, window)) {
-        Some(forecast) if ladder == Ladder::On => plan.lowered_to(forecast.level),
-        Some(_) | None => plan,
-    }
-}
-
-/// Tokens the chat may come to, prompt and answer, roughly: for a forecast only. An answer
-/// without a limit may fill the window.
-fn tokens_of(chat: &Chat, window: Option<u64>) -> u64 {
-    let prompt = chat.raw().len() as u64 / 3;
-    let answer = chat.asked().or(window).unwrap_or(0);
-    let both = prompt.saturating_add(answer);
-    window.map_or(both, |window| both.min(window))
+    degrade::plan(grant.waiting, grant.pressure, exempt, ladder)
 }
 
 fn preset_of(settings: &Settings) -> degrade::Preset {
@@ -259,7 +244,12 @@ fn may_count(settings: &Settings) -> bool {
 }
 
 impl Counts {
-    async fn ask(&mut self, link: &Link, chat: &Chat, keep: Option<Vec<usize>>) -> Option<u64> {
+    async fn ask(
+        &mut self,
+        link: &UpstreamHandle,
+        chat: &Chat,
+        keep: Option<Vec<usize>>,
+    ) -> Option<u64> {
         if let Some(tokens) = self.known.get(&keep) {
             return Some(*tokens);
         }

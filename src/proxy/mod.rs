@@ -24,9 +24,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tokio::time::Instant;
 
-use crate::accept::room::Share;
+use crate::context::Context;
 use crate::fault_injection;
-use crate::gateway::Gateway;
+use crate::http::body::BodyPermit;
 use crate::proxy::body::buffered::WholeBody;
 use crate::proxy::body::keepalive::{Committed, Promised};
 use crate::proxy::body::stream::StreamRelay;
@@ -51,8 +51,8 @@ pub(crate) use timeouts::SECOND_LOOK;
 
 /// A chat that was admitted, with its whole body.
 pub struct Call {
-    /// The gateway.
-    pub gateway: Arc<Gateway>,
+    /// The context.
+    pub context: Arc<Context>,
     /// Names it.
     pub id: RequestId,
     /// The calling app.
@@ -90,7 +90,7 @@ pub(crate) enum UpstreamResponse {
 type Work = Pin<Box<dyn Future<Output = Result<UpstreamResponse, Refusal>> + Send>>;
 
 /// Begins the record of a chat: from here on it has exactly one ending.
-pub fn open(call: &Call) -> PendingRecord {
+pub(crate) fn open(call: &Call) -> PendingRecord {
     let arrival = telemetry::Arrival {
         id: call.id.to_string(),
         app: Some(call.app.clone()),
@@ -98,8 +98,8 @@ pub fn open(call: &Call) -> PendingRecord {
         lane: Lane::Inference,
         arrived_ms: u64::try_from(crate::clock::unix_ms()).unwrap_or(0),
     };
-    let mut open = PendingRecord::new(&call.gateway.recorder, arrival);
-    let (waiting, failures) = call.gateway.scheduler.read(|scheduler, _, _| {
+    let mut open = PendingRecord::new(&call.context.recorder, arrival);
+    let (waiting, failures) = call.context.scheduler.read(|scheduler, _, _| {
         (
             scheduler.queue().len(),
             scheduler.health().consecutive_failures(),
@@ -110,23 +110,23 @@ pub fn open(call: &Call) -> PendingRecord {
     open
 }
 
-/// Serves one chat, whose body has its `share` of the room until the line counts it.
+/// Serves one chat; its body is counted by `permit` until the queue counts it.
 ///
 /// # Errors
 /// The refusal; its outcome has been recorded.
 ///
 /// # Cancel safety
 /// Dropping the future (or the answer's body) ends the request as "left".
-pub async fn chat(
+pub(crate) async fn chat(
     call: Call,
     open: PendingRecord,
     body: Bytes,
-    share: Share,
+    permit: BodyPermit,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    let settings = call.gateway.settings();
+    let settings = call.context.settings();
     let commit_after = settings.relay.commit_after;
     let arrived = call.arrived;
-    let (chat, body_hash) = match read(&call.gateway, body).await {
+    let (chat, body_hash) = match read(&call.context, body).await {
         Ok(read) => read,
         Err(refusal) => {
             open.end(telemetry::Ending::Refused(&refusal));
@@ -134,7 +134,7 @@ pub async fn chat(
         }
     };
     let streams = chat.is_stream();
-    let mut work: Work = Box::pin(work(call, open, chat, body_hash, share));
+    let mut work: Work = Box::pin(work(call, open, chat, body_hash, permit));
     match commit_after.filter(|_| streams) {
         None => work.await.map(respond),
         Some(after) => match tokio::time::timeout_at(arrived + after, &mut work).await {
@@ -146,7 +146,7 @@ pub async fn chat(
 
 /// Reads a chat, and what it is recognised by. A large one is read beside the others, who would
 /// have to wait for it, and alone: what reading needs is needed once.
-async fn read(gateway: &Gateway, body: Bytes) -> Result<(Chat, u64), Refusal> {
+async fn read(context: &Context, body: Bytes) -> Result<(Chat, u64), Refusal> {
     let is_large = body.len() > LARGE;
     let read = move || {
         let body_hash = print_of(&body);
@@ -155,7 +155,7 @@ async fn read(gateway: &Gateway, body: Bytes) -> Result<(Chat, u64), Refusal> {
     if !is_large {
         return read();
     }
-    let _turn = gateway.large.acquire().await;
+    let _turn = context.large.acquire().await;
     tokio::task::spawn_blocking(read)
         .await
         .unwrap_or(Err(Refusal::Internal))
@@ -178,14 +178,14 @@ async fn work(
     mut open: PendingRecord,
     chat: Chat,
     body_hash: u64,
-    share: Share,
+    permit: BodyPermit,
 ) -> Result<UpstreamResponse, Refusal> {
-    let gateway = Arc::clone(&call.gateway);
+    let context = Arc::clone(&call.context);
     open.model = chat.model().map(str::to_owned);
     open.stream = chat.is_stream();
     open.asked = chat.asked();
     open.queue_length = Some(
-        gateway
+        context
             .scheduler
             .read(|scheduler, _, _| scheduler.queue().len()) as u64,
     );
@@ -194,11 +194,11 @@ async fn work(
         call.app.clone(),
         open.model.clone(),
         chat.is_stream(),
-        gateway.scheduler.clock().at(),
+        context.scheduler.clock().at(),
     ));
-    let mut guard = RequestGuard::new(open, Arc::clone(&stats), Arc::clone(&gateway));
+    let mut guard = RequestGuard::new(open, Arc::clone(&stats), Arc::clone(&context));
     let mut counts = fit::Counts::default();
-    if let Some(refusal) = fit::never_fits(&gateway, &chat, &mut counts).await {
+    if let Some(refusal) = fit::never_fits(&context, &chat, &mut counts).await {
         guard.refuse(&refusal, Ending::Unsent);
         return Err(refusal);
     }
@@ -212,8 +212,8 @@ async fn work(
         },
         body_hash,
     };
-    let place = gateway.scheduler.enqueue(arrival, stats);
-    drop(share);
+    let place = context.scheduler.enqueue(arrival, stats);
+    drop(permit);
     fault_injection::at(fault_injection::Stage::Queue);
     let lease = match place.acquire().await {
         Ok(lease) => lease,

@@ -57,7 +57,7 @@ impl Dispatch {
                     lease.alive();
                     lease.unsent();
                 }
-                self.call.gateway.model_loaded();
+                self.call.context.memory.model_loaded();
                 return Ok(());
             }
             Err(PreloadError::Budget(waited)) => (Refusal::Loading { waited }, Ending::Abandoned),

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::gateway::Gateway;
+use crate::context::Context;
+use crate::monitor::process;
 use crate::proxy::inspect::Observed;
 use crate::refusal::{Cut, Fault, Outage, Refusal, UpstreamError};
 use crate::scheduler::{Ending, Lease};
@@ -26,19 +27,19 @@ pub struct RequestGuard {
     pub open: Option<PendingRecord>,
     lease: Option<Lease>,
     stats: Arc<LiveStats>,
-    gateway: Arc<Gateway>,
+    context: Arc<Context>,
     /// What the prompt was counted as, to notice a server that cuts silently.
     expected: Option<(u64, Certainty)>,
 }
 
 impl RequestGuard {
     /// An guard without a slot yet.
-    pub fn new(open: PendingRecord, stats: Arc<LiveStats>, gateway: Arc<Gateway>) -> Self {
+    pub fn new(open: PendingRecord, stats: Arc<LiveStats>, context: Arc<Context>) -> Self {
         Self {
             open: Some(open),
             lease: None,
             stats,
-            gateway,
+            context,
             expected: None,
         }
     }
@@ -49,7 +50,7 @@ impl RequestGuard {
             open: self.open.take(),
             lease: self.lease.take(),
             stats: Arc::clone(&self.stats),
-            gateway: Arc::clone(&self.gateway),
+            context: Arc::clone(&self.context),
             expected: self.expected,
         }
     }
@@ -106,13 +107,13 @@ impl RequestGuard {
     /// Shows that `pieces` of the answer have come.
     pub fn answered(&self, pieces: u64) {
         self.stats
-            .answered(pieces, self.gateway.scheduler.clock().at());
+            .answered(pieces, self.context.scheduler.clock().at());
     }
 
     /// Finds out why the connection to the server broke, which takes a moment.
     pub fn why_broken(&self) -> Pin<Box<dyn Future<Output = Outage> + Send>> {
-        let gateway = Arc::clone(&self.gateway);
-        Box::pin(async move { gateway.explain(Outage::Reset).await })
+        let context = Arc::clone(&self.context);
+        Box::pin(async move { process::explain(&context, Outage::Reset).await })
     }
 
     /// The whole answer came.
@@ -165,7 +166,7 @@ impl RequestGuard {
         if let Some(lease) = self.lease.take() {
             if let Some(open) = &mut self.open {
                 open.infer_ms = Some(ms(self
-                    .gateway
+                    .context
                     .scheduler
                     .clock()
                     .at()
@@ -178,19 +179,20 @@ impl RequestGuard {
     fn note(&mut self, observed: &Observed) {
         let Some(open) = &mut self.open else { return };
         if observed.reasoning {
-            self.gateway.note_reasoning(open.model.as_deref());
+            self.context.thinking.add(open.model.as_deref());
         }
         if let Some(usage) = observed.usage {
             open.prompt_tokens = usage.prompt_tokens;
             open.completion_tokens = usage.completion_tokens;
-            let answer = usage.completion_tokens.unwrap_or(0);
-            self.gateway
-                .note_tokens(usage.prompt_tokens.unwrap_or(0).saturating_add(answer));
             if let (Some((counted, certainty)), Some(reported)) =
                 (self.expected, usage.prompt_tokens)
                 && window::cut_silently(counted, 0, certainty, reported)
             {
-                self.gateway.note_silent_cut(counted, reported);
+                tracing::warn!(counted, reported, "server truncated a prompt silently");
+                self.context.notices.add(
+                    "silent_truncation",
+                    "The model server read far fewer tokens than it was sent: it cut a chat silently. Set window.context to the window it really has",
+                );
             }
         }
         open.finish = observed.finish.map(|finish| Cow::Borrowed(finish.as_str()));

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::gateway::link::Link;
 use crate::refusal::{Clock, Cut, Refusal};
+use crate::upstream::handle::UpstreamHandle;
 
 /// Between two looks whether the model is loaded.
 const LOADING_LOOK: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub(super) enum Ended {
 /// What the waiting goes by.
 pub(super) struct Deadlines<'a> {
     /// Asked whether the model is loaded and whether it makes progress.
-    pub link: &'a Link,
+    pub link: &'a UpstreamHandle,
     /// The model asked for.
     pub model: Option<String>,
     /// The clock that runs once the model is loaded.

@@ -68,6 +68,11 @@ pub struct Health {
 }
 
 impl Health {
+    /// Whether the last probe or request failed.
+    pub fn is_down(&self) -> bool {
+        matches!(self.state, State::Down { .. })
+    }
+
     /// The state.
     pub fn state(&self) -> State {
         self.state

@@ -11,6 +11,7 @@ mod latency;
 pub mod live_stats;
 pub mod log;
 pub mod metrics;
+pub mod notices;
 mod pending;
 mod recorder;
 mod rotating_file;

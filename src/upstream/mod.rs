@@ -17,6 +17,8 @@ mod window;
 mod cloud_models;
 mod tokenize;
 mod activity;
+pub mod current;
+pub mod handle;
 mod preload;
 mod unload;
 mod errors;
@@ -24,6 +26,7 @@ mod redact;
 mod overflow;
 pub mod process;
 pub mod send;
+pub mod thinking;
 
 #[cfg(test)]
 #[expect(
@@ -40,7 +43,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::admit::hop::Hop;
+use crate::http::security::loop_detection::Hop;
 
 pub use activity::{Activity, SlotState};
 pub use base_url::{BaseUrlError, Root, Scheme};

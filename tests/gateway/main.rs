@@ -20,6 +20,7 @@ mod article;
 mod browser;
 mod config;
 mod content;
+mod disconnects;
 mod faults;
 mod framing;
 mod health;
@@ -35,7 +36,7 @@ mod load;
 mod memory;
 #[cfg(target_os = "linux")]
 mod memory_live;
-mod pages;
+mod origins;
 mod panics;
 mod pause;
 #[cfg(unix)]

@@ -166,7 +166,7 @@ fn after_waking_kept_connections_are_dropped_and_probes_do_not_storm() {
         .config("health.idle_interval_s = 3600")
         .env("ONESLOT_FAULT", &sleeper.wish.display().to_string())
         .start();
-    let wakes = |gateway: &Gateway| gateway.said().matches("the machine slept").count();
+    let wakes = |gateway: &Gateway| gateway.said().matches("machine resumed from sleep").count();
     assert_eq!(gateway.chat(&chat::whole("one")).status(), 200);
     assert_eq!(gateway.chat(&chat::whole("two")).status(), 200);
     let connections = |upstream: &Upstream| {

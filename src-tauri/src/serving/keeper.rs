@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oneslot::config::Loaded;
-use oneslot::gateway::{self, Options, Running, StartError};
+use oneslot::server::{self, Options, Running, StartError};
 use oneslot::state::{Lock, LockError, read_running};
 use oneslot::telemetry::log::{self, Log};
 use tokio::time::sleep;
@@ -96,7 +96,7 @@ async fn serve(shared: &Arc<Shared>, lock: Lock, log: &mut Option<Log>) -> bool 
         // Kept here, since a gateway that does not start would take it along.
         log: None,
     };
-    match gateway::start(options).await {
+    match server::start(options).await {
         Ok(running) => {
             tracing::info!(addresses = ?running.addresses(), "serving");
             follow(shared, running, log.as_ref()).await;
@@ -115,7 +115,7 @@ async fn serve(shared: &Arc<Shared>, lock: Lock, log: &mut Option<Log>) -> bool 
 async fn follow(shared: &Arc<Shared>, running: Running, log: Option<&Log>) {
     let mut ends = shared.ends.subscribe();
     tokio::select! {
-        () = own::show(shared, running.gateway(), log) => {}
+        () = own::show(shared, running.context(), log) => {}
         _ = ends.wait_for(|ends| *ends) => {}
     }
     shared.put_behind(Behind::Nobody);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oneslot::gateway::Gateway;
+use oneslot::context::Context as Gateway;
 use oneslot::telemetry::log::Log;
 use oneslot::telemetry::snapshot::{Face, Snapshot};
 use tokio::time::{Sleep, sleep};
@@ -26,7 +26,7 @@ const COUNTDOWN: Duration = Duration::from_secs(1);
 pub(super) async fn show(shared: &Arc<Shared>, gateway: &Arc<Gateway>, log: Option<&Log>) {
     shared.put_behind(Behind::Own(Arc::new(GatewayBox(Arc::clone(gateway)))));
     let run = format!("own-{}", jiff::Timestamp::now().as_millisecond());
-    let mut changes = gateway.owner.changes();
+    let mut changes = gateway.scheduler.changes();
     let mut level = gateway.settings().log.level;
     // An open panel is heard of by a change that it makes to what is shown.
     let mut looks = shared.shown.subscribe();

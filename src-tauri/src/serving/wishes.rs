@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use http::Method;
-use oneslot::gateway::Gateway;
+use oneslot::context::Context as Gateway;
 use oneslot::scheduler::pause::{Pause, Running};
 use oneslot::state::read_running;
 use serde::Serialize;
@@ -88,8 +88,10 @@ impl Serving {
             Target::Own(gateway) => {
                 // The pause is written down, which may take a disk its time.
                 let pause = Pause { until_ms };
-                self.on_thread(async move { gateway.pause(pause, running).await })
-                    .await
+                self.on_thread(async move {
+                    oneslot::monitor::pause::pause(&gateway, pause, running).await
+                })
+                .await
             }
             Target::Daemon(remote) => {
                 let body = json!({ "until_ms": until_ms, "stop": running == Running::Stop });
@@ -105,7 +107,10 @@ impl Serving {
     /// As [`pause`](Self::pause).
     pub async fn resume(&self) -> Result<(), Fault> {
         match self.behind()? {
-            Target::Own(gateway) => self.on_thread(async move { gateway.resume().await }).await,
+            Target::Own(gateway) => {
+                self.on_thread(async move { oneslot::monitor::pause::resume(&gateway).await })
+                    .await
+            }
             Target::Daemon(remote) => {
                 self.command(remote, Method::POST, "/oneslot/resume", None)
                     .await

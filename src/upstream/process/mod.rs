@@ -8,6 +8,7 @@
 #[cfg(target_os = "linux")]
 mod proc;
 mod end;
+pub mod tracker;
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]

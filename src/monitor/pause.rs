@@ -1,0 +1,57 @@
+//! Pauses and resumes inference so that a restart keeps it.
+
+use std::sync::Arc;
+
+use crate::context::{Context, lock};
+use crate::scheduler::Event;
+use crate::scheduler::pause::{Pause, Running};
+use crate::state::StateError;
+
+/// The notice of a pause, or of its end, that a restart would undo.
+const NOTICE: &str = "pause_unkept";
+
+/// Pauses inference. When it returns, the pause survives a restart, or a notice says why not.
+pub async fn pause(context: &Arc<Context>, pause: Pause, running: Running) {
+    context.scheduler.send(Event::Paused { pause, running });
+    write(context).await;
+}
+
+/// Resumes inference. When it returns, a restart does not pause it again, or a notice says why.
+pub async fn resume(context: &Arc<Context>) {
+    context.scheduler.send(Event::Resumed);
+    write(context).await;
+}
+
+/// Writes the pause in force, off the runtime's threads.
+pub(super) async fn write(context: &Arc<Context>) {
+    let context = Arc::clone(context);
+    let write = move || {
+        let _one_at_a_time = lock(&context.writing_pause);
+        let pause = context.scheduler.read(|scheduler, _, _| scheduler.pause());
+        match context.state.keep_pause(pause) {
+            Ok(()) => context.notices.remove(NOTICE),
+            Err(error) => report(&context, pause, &error),
+        }
+    };
+    let _ = tokio::task::spawn_blocking(write).await;
+}
+
+fn report(context: &Context, pause: Option<Pause>, error: &StateError) {
+    let StateError::Write { path, source } = error else {
+        tracing::warn!(%error, "a change of the pause will not survive a restart");
+        return;
+    };
+    let path = path.display();
+    let text = if pause.is_some() {
+        tracing::warn!(%error, cause = %source, "the pause will not survive a restart");
+        format!(
+            "The pause will end if OneSlot is started again, since {path} cannot be written: {source}"
+        )
+    } else {
+        tracing::warn!(%error, cause = %source, "the end of the pause will not survive a restart");
+        format!(
+            "OneSlot will be paused again if it is started again, since {path} cannot be removed: {source}"
+        )
+    };
+    context.notices.add(NOTICE, &text);
+}

@@ -1,0 +1,178 @@
+//! Live reload of the settings file.
+//!
+//! An invalid file changes nothing and leaves a notice. Dispatched requests keep the upstream they
+//! were sent to, a smaller queue removes no queued request, and a new address is open before an
+//! old one is closed.
+
+use std::sync::Arc;
+
+use crate::config::{BaseUrl, Fault, Loaded, Settings, Watch};
+use crate::scheduler::Event;
+
+use crate::context::Context;
+use crate::monitor;
+use crate::monitor::probe::LOOP;
+
+use super::rules;
+
+/// Follows the settings file.
+pub(super) async fn watch(context: Arc<Context>) {
+    let file = context.loaded().sources.file.clone();
+    let (mut watch, error) = Watch::start(&file);
+    if let Some(error) = error {
+        tracing::warn!(%error, "changes of the configuration need SIGHUP or a restart");
+    }
+    // Changes between the load at start and this moment have not been seen.
+    reload(&context).await;
+    loop {
+        watch.changed().await;
+        reload(&context).await;
+    }
+}
+
+async fn reload(context: &Arc<Context>) {
+    let before = context.loaded();
+    let Some(mut after) = read_settings(context, &before).await else {
+        return;
+    };
+    if after.settings.listen == before.settings.listen {
+        // A change that failed may have been reverted.
+        context.notices.remove("listen");
+    }
+    if after.settings == before.settings {
+        return;
+    }
+    if !apply_addresses(context, &before.settings, &mut after.settings).await {
+        return;
+    }
+    apply(context, &before.settings, after);
+    tracing::info!("the configuration was reloaded");
+}
+
+/// The settings as they are now; `None`, with a notice, if they cannot be used.
+async fn read_settings(context: &Context, before: &Arc<Loaded>) -> Option<Loaded> {
+    // Off the runtime's threads: a disk may be slow.
+    let read = {
+        let before = Arc::clone(before);
+        tokio::task::spawn_blocking(move || before.reload()).await
+    };
+    let Ok(read) = read else {
+        tracing::error!("the configuration could not be read; nothing was changed");
+        return None;
+    };
+    match read {
+        Ok(after) => {
+            context.notices.remove("configuration_invalid");
+            context.notices.remove("configuration_locked");
+            Some(after)
+        }
+        Err(error) => {
+            invalid(context, &error);
+            None
+        }
+    }
+}
+
+fn invalid(context: &Context, error: &impl std::fmt::Display) {
+    tracing::warn!(%error, "the configuration is invalid; nothing was changed");
+    context.notices.add(
+        "configuration_invalid",
+        &format!("The configuration is invalid, so nothing was changed. {error}"),
+    );
+}
+
+/// Opens and closes listeners as configured. An address or upstream that cannot be used stays as it
+/// was. Returns whether anything is left to apply.
+async fn apply_addresses(context: &Arc<Context>, before: &Settings, after: &mut Settings) -> bool {
+    if after.listen == before.listen && is_own_address(context, after).await {
+        invalid(context, &own_address(after));
+        return false;
+    }
+    if after.listen != before.listen && !relisten(context, after).await {
+        // The next change of the file tries again.
+        after.listen.clone_from(&before.listen);
+    }
+    // Checked after binding, since port 0 picks a port.
+    if is_own_address(context, after).await {
+        let error = own_address(after);
+        tracing::warn!(%error, "the upstream was not changed");
+        context.notices.add(
+            "own_address",
+            &format!("The upstream was not changed. {error}"),
+        );
+        after.upstream = before.upstream.clone();
+    } else {
+        context.notices.remove("own_address");
+    }
+    true
+}
+
+/// Applies the settings to every part that depends on them.
+fn apply(context: &Context, before: &Settings, after: Loaded) {
+    let settings = context.set_loaded(after);
+    context
+        .scheduler
+        .send(Event::Rules(Box::new(rules(&settings))));
+    if settings.log.level != before.log.level
+        && let Some(log) = &context.log
+        && let Err(error) = log.relevel(settings.log.level.name())
+    {
+        tracing::warn!(%error, "log.level was not changed");
+    }
+    if settings.pressure != before.pressure {
+        context.memory.rejudge(&settings.pressure);
+        // Judge the last readings by the new thresholds at once.
+        monitor::memory::read(context);
+    }
+    let (now, was) = (&settings.upstream, &before.upstream);
+    let moved = (&now.base_url, &now.api_key) != (&was.base_url, &was.api_key)
+        || settings.timeouts.connect != before.timeouts.connect;
+    if moved {
+        match context.upstream.relink(&settings) {
+            Ok(()) => {
+                context.notices.remove(LOOP);
+                context.reads.forget();
+                monitor::process::replace(context, None);
+                context.scheduler.send(Event::UpstreamChanged);
+            }
+            Err(error) => tracing::error!(%error, "cannot link to the configured upstream"),
+        }
+    }
+}
+
+/// Whether the configured upstream is one of the gateway's own addresses.
+async fn is_own_address(context: &Context, settings: &Settings) -> bool {
+    match &settings.upstream.base_url {
+        BaseUrl::At(root) => root.leads_to(&context.addresses()).await,
+        BaseUrl::Auto => false,
+    }
+}
+
+fn own_address(settings: &Settings) -> Fault {
+    let base_url = match &settings.upstream.base_url {
+        BaseUrl::At(root) => root.to_string(),
+        BaseUrl::Auto => String::new(),
+    };
+    Fault::OwnAddress { base_url }
+}
+
+/// Changes the listeners; returns whether the configured addresses are open now.
+async fn relisten(context: &Arc<Context>, settings: &Settings) -> bool {
+    match context.listeners.change(context, &settings.listen).await {
+        Ok(()) => {
+            context.notices.remove("listen");
+            if let Err(error) = context.publish() {
+                tracing::warn!(%error, "cannot publish the new address; the command line may not find it");
+            }
+            true
+        }
+        Err(error) => {
+            tracing::warn!(%error, "listen addresses not changed");
+            context.notices.add(
+                "listen",
+                &format!("The addresses served on were not changed: {error}"),
+            );
+            false
+        }
+    }
+}
