@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -24,6 +24,7 @@ use crate::scheduler::health::State;
 use crate::scheduler::queue::RequestId;
 use crate::scheduler::{Event, SchedulerHandle};
 use crate::state::{ControlToken, Lock, StateDir, StateError};
+pub(crate) use crate::sync::lock;
 use crate::telemetry::Recorder;
 use crate::telemetry::log::Log;
 use crate::telemetry::notices::Notices;
@@ -221,9 +222,4 @@ impl Drop for Watcher {
                 .send(Event::ViewersChanged { watched: false });
         }
     }
-}
-
-/// Locks a mutex whose data is valid whatever panicked while it was held.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

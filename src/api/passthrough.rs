@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -209,7 +209,7 @@ async fn ask_upstream(
         if is_encoded(&parts.headers) {
             return Err(Outage::Garbled);
         }
-        let held = hold(body, connection, ANSWER_LIMIT).await?;
+        let held = hold(BytesMut::new(), body, connection, ANSWER_LIMIT).await?;
         Ok::<_, Outage>((parts, held))
     };
     match timeout(limit, exchange).await {

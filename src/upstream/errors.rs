@@ -66,9 +66,10 @@ pub fn error_of(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Upstrea
     let retry_after = headers
         .get(RETRY_AFTER)
         .and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let error = ReportedError::read(body);
     UpstreamError {
         retry_after,
-        ..ReportedError::read(body).to_upstream_error(status)
+        ..error.to_upstream_error(error.status_in(status))
     }
 }
 
@@ -184,9 +185,13 @@ impl ReportedError {
     }
 
     /// The same error as refusals carry it. `answered` is the status of the answer; the error's
-    /// own status replaces a success (500 where it has none).
+    /// own status, if it has one, replaces a success.
     pub fn to_upstream_error(&self, answered: StatusCode) -> UpstreamError {
-        let status = self.status_in(answered);
+        let status = if answered.is_success() {
+            self.status.unwrap_or(answered)
+        } else {
+            answered
+        };
         let name = |text: &Option<String>| {
             let name = shortened(text.as_deref()?, LONGEST_NAME);
             (!name.is_empty()).then_some(name)

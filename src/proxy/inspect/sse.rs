@@ -32,6 +32,18 @@ pub struct Event<'a> {
     pub oversized: bool,
 }
 
+/// Whether a body begins like an event stream; `None` while that is undecided.
+pub fn begins_like_events(body: &[u8]) -> Option<bool> {
+    let body = body.strip_prefix(BOM).unwrap_or(body).trim_ascii_start();
+    let prefixes: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+    if prefixes.iter().any(|prefix| body.starts_with(prefix)) {
+        return Some(true);
+    }
+    let may_become =
+        prefixes.iter().any(|prefix| prefix.starts_with(body)) || BOM.starts_with(body);
+    (!may_become).then_some(false)
+}
+
 /// The state between two pieces of a stream.
 #[derive(Clone, Default)]
 pub struct Splitter {
