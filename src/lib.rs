@@ -13,7 +13,6 @@ pub mod power;
 pub mod fd_events;
 pub mod config;
 mod fault_injection;
-mod sync;
 pub mod refusal;
 pub mod state;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
 
+use crate::clock::ms;
 use crate::config::Settings;
 use crate::degrade::Terms;
 use crate::http::security::headers::downward;
@@ -27,7 +28,6 @@ use super::fit::{self, Counts};
 use super::{Call, RequestGuard, UpstreamResponse, disclosure};
 use crate::proxy::response_head::{First, first_bytes};
 use crate::proxy::timeouts::Ended;
-use crate::sync::ms;
 
 /// A request from its grant to its answer.
 pub(super) struct Dispatch {

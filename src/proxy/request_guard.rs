@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::clock::ms;
 use crate::context::Context;
 use crate::monitor::process;
 use crate::proxy::inspect::Observed;
 use crate::refusal::{Cut, Fault, Outage, Refusal, UpstreamError};
 use crate::scheduler::{Ending, Lease};
-use crate::sync::ms;
 use crate::telemetry::live_stats::{LiveStats, Phase};
 use crate::telemetry::snapshot::ItemPlan;
 use crate::telemetry::{self, PendingRecord};

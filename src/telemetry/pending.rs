@@ -144,7 +144,7 @@ impl DerefMut for PendingRecord {
 impl Drop for PendingRecord {
     fn drop(&mut self) {
         let mut record = std::mem::take(&mut self.record);
-        record.total_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        record.total_ms = crate::clock::ms(self.began.elapsed());
         record.app = record.app.as_deref().map(plain);
         record.model = record.model.as_deref().map(plain);
         let severity = self.severity.unwrap_or(Severity::Info);
