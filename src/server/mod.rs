@@ -7,6 +7,7 @@
 
 mod error;
 mod reload;
+mod report;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Once};
@@ -240,6 +241,15 @@ impl Running {
     #[cfg(test)]
     pub(crate) fn listeners(&self) -> &Arc<Listeners> {
         &self.listeners
+    }
+
+    /// Waits for the first probe and reports in one line which model server is in use, or that
+    /// there is none.
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing.
+    pub async fn first_report(&self) -> String {
+        report::first_report(&self.context).await
     }
 
     /// What handlers and background tasks share.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tauri::State;
 
 use crate::app::App;
-use crate::serving::{Fault, Serving};
+use crate::gateway_link::{Fault, Serving};
 
 pub use spelling::{Kind, Member, Origin, Unit, Value};
 

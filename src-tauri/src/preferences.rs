@@ -9,7 +9,7 @@ use oneslot::state::{StateDir, durable, regular};
 use oneslot::telemetry::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 
-use crate::words::{Language, LanguageWish};
+use crate::i18n::{Language, LanguageWish};
 
 /// Apps that are remembered; names come from callers.
 const APPS: usize = 200;

@@ -4,14 +4,14 @@ use http::Method;
 use oneslot::http::router::{Admin, Target};
 use oneslot::telemetry::snapshot::Face;
 
-use super::sentence::{memory, minutes};
 use super::{Login, Seen, Whose};
+use crate::tray_face::status_text::{memory, minutes};
 
 /// One row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// What pressing it asks for; also its name among the rows.
-    pub wish: Wish,
+    pub wish: Action,
     /// What it looks like.
     pub kind: Kind,
     /// Its text.
@@ -37,7 +37,7 @@ pub enum Kind {
 
 /// What a person asks for by a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Wish {
+pub enum Action {
     /// Nothing: it is the state in words.
     Status,
     /// Nothing: it is memory in words.
@@ -101,36 +101,36 @@ pub(super) fn rows(seen: &Seen<'_>, status: &str) -> Vec<Row> {
     let snapshot = seen.snapshot;
     let serves = snapshot.state != Face::NotServing;
     let mut rows = vec![
-        row(Wish::Status, Kind::Words, status.to_owned()),
-        row(Wish::Memory, Kind::Words, memory(seen)),
+        row(Action::Status, Kind::Words, status.to_owned()),
+        row(Action::Memory, Kind::Words, memory(seen)),
         line(0),
-        press(seen, Wish::Open, "menu.open"),
+        press(seen, Action::Open, "menu.open"),
         line(1),
     ];
     if serves {
         rows.extend(pauses(seen));
         if matches!(snapshot.state, Face::Cooling | Face::Down | Face::NoServer) {
-            rows.push(press(seen, Wish::Check, "menu.check"));
+            rows.push(press(seen, Action::Check, "menu.check"));
         }
         let active = if snapshot.queue.running > 0 {
             Kind::Press
         } else {
             Kind::Resting
         };
-        rows.push(row(Wish::Stop, active, seen.say("menu.stop", &[])));
+        rows.push(row(Action::Stop, active, seen.say("menu.stop", &[])));
         let loaded = if snapshot.upstream.model.is_some() {
             Kind::Press
         } else {
             Kind::Resting
         };
-        rows.push(row(Wish::Unload, loaded, seen.say("menu.unload", &[])));
+        rows.push(row(Action::Unload, loaded, seen.say("menu.unload", &[])));
         rows.push(copies(seen));
         rows.push(line(2));
     }
     let login = Kind::Tick(seen.login);
-    rows.push(row(Wish::Login, login, seen.say("menu.login", &[])));
-    rows.push(press(seen, Wish::Logs, "menu.logs"));
-    rows.push(row(Wish::Quit, Kind::Press, quit(seen)));
+    rows.push(row(Action::Login, login, seen.say("menu.login", &[])));
+    rows.push(press(seen, Action::Logs, "menu.logs"));
+    rows.push(row(Action::Quit, Kind::Press, quit(seen)));
     rows
 }
 
@@ -142,11 +142,11 @@ fn pauses(seen: &Seen<'_>) -> Vec<Row> {
             (Span::Hour, "menu.pause.1h"),
             (Span::Tomorrow, "menu.pause.tomorrow"),
         ];
-        let spans = spans.map(|(span, key)| press(seen, Wish::Pause(span), key));
+        let spans = spans.map(|(span, key)| press(seen, Action::Pause(span), key));
         return vec![
-            press(seen, Wish::Pause(Span::Open), "menu.pause.open"),
+            press(seen, Action::Pause(Span::Open), "menu.pause.open"),
             row(
-                Wish::PauseFor,
+                Action::PauseFor,
                 Kind::Rows(spans.into()),
                 seen.say("menu.pause.for", &[]),
             ),
@@ -159,7 +159,7 @@ fn pauses(seen: &Seen<'_>) -> Vec<Row> {
             seen.say("menu.resume.left", &[("time", &left)])
         }
     };
-    vec![row(Wish::Resume, Kind::Press, text)]
+    vec![row(Action::Resume, Kind::Press, text)]
 }
 
 /// A dialect has a row when the gateway serves it in front of this server.
@@ -168,9 +168,13 @@ fn copies(seen: &Seen<'_>) -> Row {
         .into_iter()
         .filter(|dialect| dialect.is_served(seen));
     let rows = served
-        .map(|dialect| press(seen, Wish::Copy(dialect), dialect.key()))
+        .map(|dialect| press(seen, Action::Copy(dialect), dialect.key()))
         .collect();
-    row(Wish::CopyFor, Kind::Rows(rows), seen.say("menu.copy", &[]))
+    row(
+        Action::CopyFor,
+        Kind::Rows(rows),
+        seen.say("menu.copy", &[]),
+    )
 }
 
 fn quit(seen: &Seen<'_>) -> String {
@@ -183,16 +187,16 @@ fn quit(seen: &Seen<'_>) -> String {
     }
 }
 
-fn press(seen: &Seen<'_>, wish: Wish, key: &str) -> Row {
+fn press(seen: &Seen<'_>, wish: Action, key: &str) -> Row {
     row(wish, Kind::Press, seen.say(key, &[]))
 }
 
-fn row(wish: Wish, kind: Kind, text: String) -> Row {
+fn row(wish: Action, kind: Kind, text: String) -> Row {
     Row { wish, kind, text }
 }
 
 fn line(number: u8) -> Row {
-    row(Wish::Line(number), Kind::Line, String::new())
+    row(Action::Line(number), Kind::Line, String::new())
 }
 
 impl Dialect {

@@ -12,7 +12,7 @@ use tauri::State;
 use tokio::time::{Instant, timeout};
 
 use crate::app::App;
-use crate::serving::{Fault, Serving};
+use crate::gateway_link::{Fault, Serving};
 
 /// Tokens of the test prompt's answer: enough to see it flow.
 const TOKENS: u64 = 24;

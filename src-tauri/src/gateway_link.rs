@@ -4,10 +4,10 @@
 //! hold up a request. Everybody else sees it as the latest [`Shown`] and as wishes. Not here: what
 //! the gateway does with a wish.
 
-mod keeper;
+mod commands;
 mod own;
 mod remote;
-mod wishes;
+mod supervisor;
 
 use std::io;
 use std::path::PathBuf;
@@ -24,11 +24,11 @@ use oneslot::telemetry::snapshot::{Face, Snapshot};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-use crate::face::Whose;
-use crate::unlogged::Unlogged;
+use crate::startup_notices::Unlogged;
+use crate::tray_face::Whose;
 use remote::Remote;
 
-pub use wishes::{Fault, Reason};
+pub use commands::{Fault, Reason};
 
 /// How long requests that came after the toolkit fell may hold up the start anew. Those that were
 /// there hold it up for as long as they take; without a limit for the others it might never come.
@@ -78,7 +78,9 @@ struct Shared {
     behind: RwLock<Behind>,
     /// How many look.
     viewers: watch::Sender<usize>,
-    /// Somebody changed something that may let it serve.
+    /// The state that was logged last.
+    reported: Reported,
+    /// Notified after a change that may let it serve.
     again: Notify,
     ends: watch::Sender<bool>,
     /// Somebody asked the program to end.
@@ -86,6 +88,26 @@ struct Shared {
     unlogged: Unlogged,
     /// The toolkit fell, and the program starts anew.
     anew: AtomicBool,
+}
+
+/// The last state that was logged or printed, so that a state is reported once.
+#[derive(Debug, Default)]
+struct Reported(Mutex<Option<String>>);
+
+impl Reported {
+    /// Whether `text` differs from what was reported last; it is what was reported last from now
+    /// on.
+    fn is_new(&self, text: &str) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = last.as_deref() != Some(text);
+        *last = Some(text.to_owned());
+        is_new
+    }
+
+    /// The state that was reported is over.
+    fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 /// Who answers wishes now.
@@ -122,6 +144,7 @@ impl Serving {
             shown: watch::Sender::new(Shown::default()),
             behind: RwLock::default(),
             viewers: watch::Sender::new(0),
+            reported: Reported::default(),
             again: Notify::new(),
             ends: watch::Sender::new(false),
             asked: watch::Sender::new(false),
@@ -132,7 +155,7 @@ impl Serving {
         let thread = thread::Builder::new()
             .name("oneslot-gateway".to_owned())
             .spawn(move || {
-                runtime.block_on(keeper::keep(kept));
+                runtime.block_on(supervisor::keep(kept));
                 server::end(runtime);
             })?;
         let serving = Self {
@@ -299,7 +322,13 @@ impl Shared {
     fn show_gone(&self, reason: String) {
         let run = self.shown.borrow().run.clone();
         let silent = Some(reason.clone());
-        self.show_nobody(run, Vec::new(), crate::face::DAEMON_GONE, reason, silent);
+        self.show_nobody(
+            run,
+            Vec::new(),
+            crate::tray_face::DAEMON_GONE,
+            reason,
+            silent,
+        );
     }
 
     fn show_nobody(
@@ -368,5 +397,15 @@ mod tests {
             "an answer that ran when the toolkit fell is whole, however long it is"
         );
         assert!(!holds_up(&early, &[], Duration::ZERO), "nothing is left");
+    }
+
+    #[test]
+    fn a_state_is_reported_once_and_again_after_a_change() {
+        let reported = Reported::default();
+        assert!(reported.is_new("port taken"));
+        assert!(!reported.is_new("port taken"), "every five seconds");
+        assert!(reported.is_new("no such address"));
+        reported.forget();
+        assert!(reported.is_new("no such address"), "after it had served");
     }
 }

@@ -8,7 +8,7 @@ use oneslot::telemetry::log::Log;
 use oneslot::telemetry::snapshot::{Face, Snapshot};
 use tokio::time::{Sleep, sleep};
 
-use crate::face::Whose;
+use crate::tray_face::Whose;
 
 use super::{Behind, GatewayBox, Shared, Shown};
 

@@ -7,11 +7,11 @@ use serde::Deserialize;
 use tauri::State;
 use tauri::ipc::Channel;
 
-use crate::act;
 use crate::app::App;
-use crate::face::Span;
-use crate::serving::Fault;
-use crate::watches::Update;
+use crate::gateway_link::Fault;
+use crate::menu_actions;
+use crate::subscriptions::Update;
+use crate::tray_face::Span;
 
 /// A wish to pause.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -52,7 +52,7 @@ pub(super) fn unwatch(app: State<'_, App>, watch: u64) {
 #[tauri::command]
 pub(super) async fn pause(app: State<'_, App>, wish: PauseWish) -> Result<(), Fault> {
     let serving = Arc::clone(&app.serving);
-    let until = act::until(wish.span.into(), &jiff::ZonedDateTime::now());
+    let until = menu_actions::until(wish.span.into(), &jiff::ZonedDateTime::now());
     let running = if wish.stop {
         Running::Stop
     } else {

@@ -23,7 +23,7 @@ mod linux {
     use tray_icon::menu::MenuEvent;
 
     use super::display::End;
-    use crate::serving::Serving;
+    use crate::gateway_link::Serving;
 
     /// The name that [`crate::tray`] gives the row that ends the program.
     const QUIT: &str = "quit";
@@ -185,7 +185,7 @@ mod elsewhere {
 
     use tauri::AppHandle;
 
-    use crate::serving::Serving;
+    use crate::gateway_link::Serving;
 
     /// Nothing to keep from ending.
     pub fn toolkit(_serving: &Arc<Serving>) {}

@@ -70,7 +70,7 @@ fn texts(face: &Face) -> Vec<&str> {
     rows.map(|row| row.text.as_str()).collect()
 }
 
-fn wishes(face: &Face) -> Vec<Wish> {
+fn wishes(face: &Face) -> Vec<Action> {
     let rows = face.rows.iter().filter(|row| row.kind != Kind::Line);
     rows.map(|row| row.wish).collect()
 }
@@ -228,7 +228,11 @@ fn a_ready_gateway_offers_what_it_can_do() {
             "Quit",
         ]
     );
-    let stop = face.rows.iter().find(|row| row.wish == Wish::Stop).unwrap();
+    let stop = face
+        .rows
+        .iter()
+        .find(|row| row.wish == Action::Stop)
+        .unwrap();
     assert_eq!(
         stop.kind,
         Kind::Resting,
@@ -245,7 +249,7 @@ fn a_pause_gives_way_to_resuming_with_the_time_left() {
     let face = english(&snapshot);
     assert!(texts(&face).contains(&"Resume (0:15 left)"), "{face:?}");
     assert!(
-        !wishes(&face).contains(&Wish::PauseFor),
+        !wishes(&face).contains(&Action::PauseFor),
         "it is paused already"
     );
     snapshot.pause = Some(Pause { until_ms: None });
@@ -255,7 +259,7 @@ fn a_pause_gives_way_to_resuming_with_the_time_left() {
 #[test]
 fn checking_is_offered_only_where_there_is_something_to_find() {
     for (snapshot, said, _) in every_state() {
-        let offered = wishes(&english(&snapshot)).contains(&Wish::Check);
+        let offered = wishes(&english(&snapshot)).contains(&Action::Check);
         let wanted = matches!(snapshot.state, Icon::Cooling | Icon::Down | Icon::NoServer);
         assert_eq!(offered, wanted, "{said}");
     }
@@ -278,12 +282,12 @@ fn a_gateway_that_does_not_serve_offers_no_pause() {
     assert_eq!(
         wishes(&face),
         [
-            Wish::Status,
-            Wish::Memory,
-            Wish::Open,
-            Wish::Login,
-            Wish::Logs,
-            Wish::Quit
+            Action::Status,
+            Action::Memory,
+            Action::Open,
+            Action::Login,
+            Action::Logs,
+            Action::Quit
         ]
     );
 }

@@ -2,11 +2,11 @@
 //!
 //! On Linux the entry is written here, since the usual plugin looks past `XDG_CONFIG_HOME` and
 //! leaves a path with a space unquoted. Elsewhere the plugin does it. Not here: who asks for it
-//! ([`crate::act`], [`crate::commands`]).
+//! ([`crate::menu_actions`], [`crate::commands`]).
 
 use tauri::AppHandle;
 
-use crate::serving::Fault;
+use crate::gateway_link::Fault;
 
 /// Whether this program is started at login.
 pub fn starts(app: &AppHandle) -> bool {

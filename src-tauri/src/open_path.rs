@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::serving::{Fault, Reason};
+use crate::gateway_link::{Fault, Reason};
 
 /// How long an opener may take to say that it failed. One that goes on for longer has handed over:
 /// some of them wait for the program that they started.
@@ -62,7 +62,7 @@ fn fault(what: &OsStr, why: &str) -> Fault {
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
-    use crate::words::{Language, Words};
+    use crate::i18n::{Language, Words};
 
     #[test]
     fn why_nothing_was_opened_is_said_in_every_language() {

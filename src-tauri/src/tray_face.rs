@@ -1,18 +1,18 @@
 //! The tray's face: icon, tooltip and menu as a pure function of what is known.
 //!
 //! It reads no clock and knows no toolkit. The first row and the tooltip are the same words. Not
-//! here: how a row is drawn ([`crate::tray`]) and what it does ([`crate::act`]).
+//! here: how a row is drawn ([`crate::tray`]) and what it does ([`crate::menu_actions`]).
 
 mod menu;
-mod sentence;
+mod status_text;
 
 use jiff::tz::TimeZone;
 use oneslot::telemetry::snapshot::{self, Snapshot};
 
-use crate::words::{Language, Words};
+use crate::i18n::{Language, Words};
 
-pub use menu::{Dialect, Kind, Row, Span, Wish};
-pub use sentence::{DAEMON_GONE, is_daemon_gone, is_port_taken};
+pub use menu::{Action, Dialect, Kind, Row, Span};
+pub use status_text::{DAEMON_GONE, is_daemon_gone, is_port_taken};
 
 /// Everything that a face is made of.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ pub struct Face {
 
 /// The face for what is seen.
 pub fn face(seen: &Seen<'_>) -> Face {
-    let tooltip = sentence::status(seen);
+    let tooltip = status_text::status(seen);
     Face {
         icon: seen.snapshot.state,
         rows: menu::rows(seen, &tooltip),

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::face::Whose;
+use crate::tray_face::Whose;
 
 use super::{Shared, Shown};
 

@@ -9,7 +9,7 @@ use gtk::gdk;
 use gtk::prelude::DisplayExtManual as _;
 use x11_dl::xlib::{Display, Xlib};
 
-use crate::serving::Serving;
+use crate::gateway_link::Serving;
 
 /// What Xlib calls when a connection broke.
 type Handler = unsafe extern "C" fn(*mut Display) -> c_int;

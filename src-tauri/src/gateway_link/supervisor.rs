@@ -3,6 +3,7 @@
 //! Who holds the state directory's lock serves. Where a daemon has it, this is its face until the
 //! daemon is gone for good; only then does this program take over.
 
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,12 +100,19 @@ async fn serve(shared: &Arc<Shared>, lock: Lock, log: &mut Option<Log>) -> bool 
     match server::start(options).await {
         Ok(running) => {
             tracing::info!(addresses = ?running.addresses(), "serving");
+            shared.reported.forget();
+            announce(&running);
             follow(shared, running, log.as_ref()).await;
             true
         }
         Err(error) => {
             let (code, text) = said(&error);
-            tracing::warn!(%text, "not serving");
+            if shared.reported.is_new(&text) {
+                tracing::warn!(
+                    reason = %text,
+                    "not serving; use --listen ADDRESS or \"Serve on another port\" in the panel, or stop the other program"
+                );
+            }
             shared.show_not_serving(listen, code, text);
             false
         }
@@ -116,6 +124,10 @@ async fn follow(shared: &Arc<Shared>, running: Running, log: Option<&Log>) {
     let mut ends = shared.ends.subscribe();
     tokio::select! {
         () = own::show(shared, running.context(), log) => {}
+        () = async {
+            say(&running.first_report().await);
+            std::future::pending::<()>().await;
+        } => {}
         _ = ends.wait_for(|ends| *ends) => {}
     }
     shared.put_behind(Behind::Nobody);
@@ -136,6 +148,14 @@ async fn be_its_face(shared: &Arc<Shared>) {
                 } else {
                     DAEMON_RETURNS
                 };
+                let shown = format!(
+                    "showing the running {} at {}",
+                    running.names.program,
+                    running.names.addresses.join(", ")
+                );
+                if shared.reported.is_new(&shown) {
+                    say(&shown);
+                }
                 let remote = Arc::new(Remote::new(running));
                 shared.put_behind(Behind::Daemon(Arc::clone(&remote)));
                 let reason = remote.follow(shared).await;
@@ -148,6 +168,19 @@ async fn be_its_face(shared: &Arc<Shared>) {
         sleep(BETWEEN_LOOKS).await;
         missed += BETWEEN_LOOKS;
     }
+}
+
+/// Prints the addresses; the first line is what programs that start this one wait for.
+fn announce(running: &Running) {
+    for (at, address) in running.addresses().iter().enumerate() {
+        let words = if at == 0 { "listening on" } else { "also on" };
+        say(&format!("{words} http://{address}"));
+    }
+}
+
+/// Prints one line on standard output, where there is one.
+fn say(text: &str) {
+    let _ = writeln!(io::stdout().lock(), "{text}");
 }
 
 fn logging(loaded: &Loaded, shared: &Shared) -> Option<Log> {

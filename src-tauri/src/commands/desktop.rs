@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use tauri::{AppHandle, State};
 
 use crate::app::App;
-use crate::face::Whose;
-use crate::serving::{Fault, Reason};
-use crate::shell::{NotifySwitches, ShellWish};
-use crate::words::{Language, LanguageWish};
-use crate::{act, login, opens};
+use crate::gateway_link::{Fault, Reason};
+use crate::i18n::{Language, LanguageWish};
+use crate::preferences::{NotifySwitches, ShellWish};
+use crate::tray_face::Whose;
+use crate::{autostart, menu_actions, open_path};
 
 /// How to get a place for icons on GNOME, which has none of its own.
 const TRAY_HELP: &str = "https://extensions.gnome.org/extension/615/appindicator-support/";
@@ -88,7 +88,7 @@ pub(super) fn shell(app: AppHandle) -> Shell {
 #[tauri::command]
 pub(super) async fn change_shell(app: AppHandle, wish: ShellWish) -> Result<Shell, Fault> {
     if let Some(starts) = wish.start_at_login {
-        login::set(&app, starts)?;
+        autostart::set(&app, starts)?;
     }
     let own = App::of(&app);
     own.shell
@@ -102,7 +102,7 @@ pub(super) async fn change_shell(app: AppHandle, wish: ShellWish) -> Result<Shel
 pub(super) async fn open(app: State<'_, App>, what: Opens) -> Result<(), Fault> {
     let serving = Arc::clone(&app.serving);
     match what {
-        Opens::Logs => act::open_logs(&serving).await,
+        Opens::Logs => menu_actions::open_logs(&serving).await,
         Opens::Config => {
             let file = serving.sources().file.clone();
             // Before the first change there is no file, only the place for it.
@@ -112,11 +112,11 @@ pub(super) async fn open(app: State<'_, App>, what: Opens) -> Result<(), Fault> 
                 file.parent().map(Path::to_owned)
             };
             match there {
-                Some(there) => opens::path(there).await,
+                Some(there) => open_path::path(there).await,
                 None => Ok(()),
             }
         }
-        Opens::TrayHelp => opens::page(TRAY_HELP).await,
+        Opens::TrayHelp => open_path::page(TRAY_HELP).await,
     }
 }
 
@@ -128,7 +128,7 @@ pub(super) async fn copy(app: AppHandle, text: String) -> Result<(), Fault> {
             text: "That is too long to copy".to_owned(),
         });
     }
-    act::copy(&app, &text)
+    menu_actions::copy(&app, &text)
 }
 
 fn read(app: &AppHandle) -> Shell {
@@ -154,7 +154,7 @@ fn read(app: &AppHandle) -> Shell {
         },
         language: own.shell.language(),
         language_wish: kept.language,
-        start_at_login: login::starts(app),
+        start_at_login: autostart::starts(app),
         notify: kept.notify,
         seen_apps: kept.seen_apps.into_iter().collect(),
     }

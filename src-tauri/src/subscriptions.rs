@@ -11,7 +11,7 @@ use tauri::ipc::Channel;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::serving::{Serving, Shown};
+use crate::gateway_link::{Serving, Shown};
 
 /// Between two updates.
 const PACE: Duration = Duration::from_millis(250);

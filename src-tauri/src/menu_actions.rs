@@ -7,43 +7,43 @@ use oneslot::scheduler::pause::Running;
 use tauri::AppHandle;
 
 use crate::app::App;
-use crate::face::{Dialect, Span, Wish};
-use crate::serving::{Fault, Serving};
-use crate::{login, notify, opens, panel};
+use crate::gateway_link::{Fault, Serving};
+use crate::tray_face::{Action, Dialect, Span};
+use crate::{autostart, notifications, open_path, panel};
 
 /// The hour at which "tomorrow" begins.
 const MORNING: i8 = 8;
 
 /// Does what a row asks for. Returns at once; what takes time goes on beside.
-pub fn carry_out(app: &AppHandle, wish: Wish) {
+pub fn carry_out(app: &AppHandle, wish: Action) {
     let own = App::of(app);
     let serving = Arc::clone(&own.serving);
     match wish {
-        Wish::Status | Wish::Memory | Wish::PauseFor | Wish::CopyFor | Wish::Line(_) => {}
-        Wish::Open => panel::open(app),
-        Wish::Pause(span) => beside(app, "menu.pause", async move {
+        Action::Status | Action::Memory | Action::PauseFor | Action::CopyFor | Action::Line(_) => {}
+        Action::Open => panel::open(app),
+        Action::Pause(span) => beside(app, "menu.pause", async move {
             serving
                 .pause(until(span, &ZonedDateTime::now()), Running::Finish)
                 .await
         }),
-        Wish::Resume => beside(app, "menu.resume", async move { serving.resume().await }),
-        Wish::Check => beside(app, "menu.check", async move { serving.check().await }),
-        Wish::Stop => beside(
+        Action::Resume => beside(app, "menu.resume", async move { serving.resume().await }),
+        Action::Check => beside(app, "menu.check", async move { serving.check().await }),
+        Action::Stop => beside(
             app,
             "menu.stop",
             async move { serving.stop_answers().await },
         ),
-        Wish::Unload => beside(app, "menu.unload", async move {
+        Action::Unload => beside(app, "menu.unload", async move {
             serving.unload().await.map(|_| ())
         }),
-        Wish::Copy(dialect) => told(app, "menu.copy", copy(app, &base_url(&serving, dialect))),
-        Wish::Login => {
-            let starts = login::starts(app);
-            told(app, "menu.login", login::set(app, !starts));
+        Action::Copy(dialect) => told(app, "menu.copy", copy(app, &base_url(&serving, dialect))),
+        Action::Login => {
+            let starts = autostart::starts(app);
+            told(app, "menu.login", autostart::set(app, !starts));
             own.redraw();
         }
-        Wish::Logs => beside(app, "menu.logs", async move { open_logs(&serving).await }),
-        Wish::Quit => serving.ask_to_end(),
+        Action::Logs => beside(app, "menu.logs", async move { open_logs(&serving).await }),
+        Action::Quit => serving.ask_to_end(),
     }
 }
 
@@ -88,7 +88,7 @@ pub fn copy(app: &AppHandle, text: &str) -> Result<(), Fault> {
 /// # Errors
 /// It is gone, or the desktop has no program for it.
 pub async fn open_logs(serving: &Serving) -> Result<(), Fault> {
-    opens::path(serving.log_dir()).await
+    open_path::path(serving.log_dir()).await
 }
 
 fn beside(
@@ -105,7 +105,7 @@ fn beside(
 fn told(app: &AppHandle, what: &str, done: Result<(), Fault>) {
     if let Err(fault) = done {
         tracing::warn!(what, fault = %fault.text, "a row of the menu was not carried out");
-        notify::tell(app, &App::of(app).refusal(what, &fault));
+        notifications::tell(app, &App::of(app).refusal(what, &fault));
     }
 }
 

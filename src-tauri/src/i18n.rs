@@ -1,7 +1,7 @@
 //! The words of the tray, from the table that the panel has too.
 //!
 //! A value of `ui/src/i18n/tray.json` is a text with `{places}`, or one text per plural form,
-//! chosen by the place `n`. Not here: what is said when ([`crate::face`]).
+//! chosen by the place `n`. Not here: what is said when ([`crate::tray_face`]).
 
 use std::collections::{BTreeMap, HashMap};
 
