@@ -34,7 +34,7 @@ pub(super) fn terms(
         preset: preset_of(settings),
         plan: plan_for(context, settings, chat, grant),
         window,
-        margin: settings.window.margin,
+        margin: settings.limits.margin,
         asked: chat.asked(),
         none_asked: match kind {
             Some(Kind::Ollama) => NoneAsked::RunsOn,
@@ -122,7 +122,7 @@ pub(super) async fn fit(
     }
     let counting = match settings.window.counting {
         Wanted::Scalar => Counting::Scalar,
-        Wanted::Auto | Wanted::Exact | Wanted::Learned | Wanted::Bytes => Counting::Bytes,
+        Wanted::Auto | Wanted::Bytes => Counting::Bytes,
     };
     fit_by_estimate(chat, rules(Certainty::Estimate), counting, Ratio::ONE)
 }
@@ -217,8 +217,8 @@ fn preset_of(settings: &Settings) -> degrade::Preset {
 
 fn may_count(settings: &Settings) -> bool {
     match settings.window.counting {
-        Wanted::Auto | Wanted::Exact => settings.preset != Preset::Strict,
-        Wanted::Learned | Wanted::Bytes | Wanted::Scalar => false,
+        Wanted::Auto => settings.preset != Preset::Strict,
+        Wanted::Bytes | Wanted::Scalar => false,
     }
 }
 
