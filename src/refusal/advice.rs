@@ -319,7 +319,7 @@ impl Refusal {
 impl fmt::Display for Outage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoneFound => "No model server was found on the ports 11434, 1234 and 8080",
+            Self::NoneFound => "No model server was found on ports 11434, 1234 and 8080",
             Self::Refused => "The model server is not running: the connection was refused",
             Self::ConnectTimeout => "The model server did not accept a connection in time",
             Self::Reset => "The model server closed the connection before its answer was complete",
