@@ -21,7 +21,7 @@ enum Expected {
     Over(u64),
 }
 
-/// Window, must, asked, others waiting, memory, whether the line does not count (tools).
+/// Window, must, asked, queued requests, memory, whether the queue does not count (tools).
 type Row = (u64, u64, Option<u64>, usize, Level, QueueExempt, Expected);
 
 #[rustfmt::skip]

@@ -22,7 +22,7 @@ pub(super) fn settings(patient: &Patient<'_>, chart: &mut Chart<'_>) {
             | Notice::Locked { .. } => {
                 chart.fix(
                     notice.to_string(),
-                    "mend the file; `oneslotd config --check` looks again",
+                    "fix the file; `oneslotd config --check` checks it again",
                 );
             }
             Notice::Unknown { .. } => {

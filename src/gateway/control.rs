@@ -92,8 +92,10 @@ pub(super) async fn own(
         }
         Own::Pause => pause(&gateway, passed).await,
         Own::Resume => {
-            monitor::pause::resume(&gateway).await;
-            Ok(json(StatusCode::OK, &gateway.snapshot()))
+            let resumed = monitor::pause::resume(&gateway).await;
+            let mut shown = serde_json::to_value(gateway.snapshot()).unwrap_or_default();
+            shown["resumed"] = resumed.into();
+            Ok(json(StatusCode::OK, &shown))
         }
         Own::Check => {
             gateway.check().await;

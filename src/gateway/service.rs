@@ -30,7 +30,6 @@ use crate::monitor::probe::LOOP;
 use crate::proxy::body::{ResponseBody, full};
 use crate::proxy::{self, Call};
 use crate::refusal::{Dialect, Part, Refusal, Wanted};
-use crate::scheduler::Event;
 use crate::scheduler::queue::RequestId;
 use crate::telemetry::{self, Lane, PendingRecord};
 
@@ -321,8 +320,7 @@ async fn chat(
     // Before the body comes: who leaves in the middle of it has left all the same.
     let open = proxy::open(&call);
     // A full line is told before the body is read: it may be megabytes.
-    if let Some(refusal) = gateway.scheduler.check_admission() {
-        gateway.scheduler.send(Event::Rejected);
+    if let Some(refusal) = gateway.scheduler.check_admission(&call.app) {
         open.end(telemetry::Ending::Refused(&refusal));
         return Err(refusal);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::config::{Counting as Wanted, Preset, Settings, Trim as Wish};
+use crate::config::{Counting, Preset, Settings, Trim};
 use crate::context::Context;
 use crate::degrade::{self, Ladder, NoneAsked, Overflow, Plan, QueueExempt, Reasoning, Terms};
 use crate::fault_injection;
@@ -13,8 +13,8 @@ use crate::scheduler::health::State;
 use crate::upstream::handle::UpstreamHandle;
 use crate::upstream::{Kind, WindowReading};
 use crate::window::{
-    ByteBound, Certainty, Counting, Fit, FitRules, Fitter, Lesson, Ratio, Step, Trim, Units,
-    fit_by_estimate, surely_fits,
+    ByteBound, Certainty, Fit, FitRules, Fitter, Lesson, Ratio, Step, Units, fit_by_estimate,
+    surely_fits,
 };
 
 /// The server's counts of this chat so far, by the messages kept: a chat that was counted before
@@ -47,21 +47,18 @@ impl Conditions {
             Some(Kind::Ollama) => NoneAsked::RunsOn,
             Some(Kind::LlamaCpp | Kind::LmStudio | Kind::Plain) | None => NoneAsked::EndsAtWindow,
         };
-        let preset = preset_of(settings);
         let terms = Terms {
-            preset,
+            preset: settings.preset,
             plan,
             window,
             margin: settings.window.margin,
             asked: chat.asked(),
             none_asked,
         };
-        let trim = match settings.window.trim {
-            Wish::Steady => Trim::Steady,
-            Wish::Minimal => Trim::Minimal,
-            Wish::Off => Trim::Off,
-        };
-        Self { terms, trim }
+        Self {
+            terms,
+            trim: settings.window.trim,
+        }
     }
 }
 
@@ -81,7 +78,7 @@ pub(super) async fn never_fits(
     let link = context.link()?;
     // Preset strict goes by its own count, at its turn; a server that is not up is not asked.
     if !ready
-        || preset_of(&settings) == degrade::Preset::Strict
+        || settings.preset == Preset::Strict
         || link.upstream.known_kind() != Some(Kind::LlamaCpp)
         || !may_count(&settings)
     {
@@ -149,10 +146,7 @@ pub(super) async fn fit(
             }
         }
     }
-    let counting = match settings.window.counting {
-        Wanted::Scalar => Counting::Scalar,
-        Wanted::Auto | Wanted::Exact | Wanted::Learned | Wanted::Bytes => Counting::Bytes,
-    };
+    let counting = settings.window.counting;
     fit_by_estimate(chat, rules(Certainty::Estimate), counting, Ratio::ONE)
 }
 
@@ -173,7 +167,7 @@ pub(super) fn fit_again(
         // What was refused may have been within the bound: it is not to be sent again.
         bytes: ByteBound::Refuted,
     };
-    fit_by_estimate(chat, rules, Counting::Learned, lesson.ratio)
+    fit_by_estimate(chat, rules, Counting::Bytes, lesson.ratio)
 }
 
 /// The window this chat will really get; `None` while nobody knows.
@@ -229,17 +223,10 @@ fn plan_for(context: &Context, settings: &Settings, chat: &Chat, grant: Grant) -
     degrade::plan(grant.waiting, grant.pressure, exempt, ladder)
 }
 
-fn preset_of(settings: &Settings) -> degrade::Preset {
-    match settings.preset {
-        Preset::Balanced => degrade::Preset::Balanced,
-        Preset::Strict => degrade::Preset::Strict,
-    }
-}
-
 fn may_count(settings: &Settings) -> bool {
     match settings.window.counting {
-        Wanted::Auto | Wanted::Exact => settings.preset != Preset::Strict,
-        Wanted::Learned | Wanted::Bytes | Wanted::Scalar => false,
+        Counting::Auto | Counting::Exact => settings.preset != Preset::Strict,
+        Counting::Learned | Counting::Bytes | Counting::Scalar => false,
     }
 }
 

@@ -1,8 +1,8 @@
 //! The relayed request itself: one connection, one exchange, bytes untouched.
 //!
 //! hyper's client connection is driven directly, without a pool of its own: dropping a
-//! [`Sent`] closes its connection, which is how a local server learns that nobody wants the
-//! answer any more. At most a few idle connections are kept for the next request; one of those
+//! [`Sent`] closes its connection, which is how a local server learns that the
+//! answer is not needed any more. At most a few idle connections are kept for the next request; one
 //! that turns out to be dead before any byte of an answer is replaced once, which is no failure
 //! of the server's.
 //!
@@ -28,6 +28,7 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::base_url::Root;
+use super::tls::tls_outage;
 use crate::fault_injection;
 use crate::refusal::Outage;
 
@@ -220,13 +221,13 @@ impl Sender {
                 let secured = timeout(self.connect, tls.connect(name, stream))
                     .await
                     .map_err(|_| Outage::ConnectTimeout)?
-                    .map_err(|_| Outage::Garbled)?;
+                    .map_err(|error| tls_outage(&error).unwrap_or(Outage::Garbled))?;
                 handshake(TokioIo::new(secured)).await
             }
         }
     }
 
-    /// Tries each address in turn; the last failure is the one that is told.
+    /// Tries each address in turn; the last failure is reported.
     async fn open(&self) -> io::Result<TcpStream> {
         let mut failure = io::Error::from(io::ErrorKind::ConnectionRefused);
         for address in self.root.addresses().await? {
@@ -275,7 +276,7 @@ where
         .await
         .map_err(|error| outage_of(&error))?;
     let driver = Driver(tokio::spawn(async move {
-        // What went wrong is told to whoever waits for the answer.
+        // Its error reaches the request that waits for the response.
         let _ = connection.await;
     }));
     Ok(Connection { send, driver })

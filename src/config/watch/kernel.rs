@@ -59,7 +59,7 @@ impl Armed {
                 Err(_) => {}
             }
         }
-        let told = fd_events::told(handle).map_err(failed)?;
+        let told = fd_events::readable(handle).map_err(failed)?;
         Ok(Self { told, names })
     }
 
@@ -68,7 +68,7 @@ impl Armed {
     /// # Cancel safety
     /// May be dropped and called again.
     pub(super) async fn changed(&mut self) {
-        while self.told.heard().await.is_ok() {
+        while self.told.ready().await.is_ok() {
             if self.take() {
                 return;
             }
