@@ -1,6 +1,6 @@
 //! The words of the tray, from the table that the panel has too.
 //!
-//! A value of `ui/src/words/tray.json` is a text with `{places}`, or one text per plural form,
+//! A value of `ui/src/i18n/tray.json` is a text with `{places}`, or one text per plural form,
 //! chosen by the place `n`. Not here: what is said when ([`crate::face`]).
 
 use std::collections::{BTreeMap, HashMap};
@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 /// The table itself; the panel's build reads the same file.
-const TABLE: &str = include_str!("../../ui/src/words/tray.json");
+const TABLE: &str = include_str!("../../ui/src/i18n/tray.json");
 /// The gateway's own sentences, which come in English.
-const SAID: &str = include_str!("../../ui/src/words/said.json");
+const SAID: &str = include_str!("../../ui/src/i18n/said.json");
 
 /// A language that there are words in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

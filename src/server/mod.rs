@@ -17,12 +17,12 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::admit::hop::Hop;
 use crate::clock::Clock;
 use crate::config::{BaseUrl, Loaded, Notice, Preset, Settings};
 use crate::context::{Context, Parts, lock};
 use crate::demo::Demo;
-use crate::gateway::doors::{self, listen};
+use crate::http::listeners::{self, Listeners, listen};
+use crate::http::security::loop_detection::Hop;
 use crate::monitor;
 use crate::refusal::Cut;
 use crate::scheduler::health::{Backoff, Stretch};
@@ -34,6 +34,7 @@ use crate::telemetry::log::Log;
 use crate::upstream::Root;
 use crate::upstream::current::CurrentUpstream;
 
+pub use crate::http::listeners::ListenError;
 pub use error::StartError;
 
 /// Time for disk operations at the end of the program.
@@ -65,6 +66,7 @@ pub enum Serve {
 /// A gateway that serves.
 pub struct Running {
     context: Arc<Context>,
+    listeners: Arc<Listeners>,
     addresses: Vec<SocketAddr>,
     tasks: JoinSet<()>,
     _demo: Option<Demo>,
@@ -82,8 +84,8 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         serve,
         log,
     } = options;
-    let (listeners, notices) = listen(&loaded.settings.listen, None).await?;
-    let addresses: Vec<SocketAddr> = listeners.iter().map(|bound| bound.address).collect();
+    let (bound, notices) = listen(&loaded.settings.listen, None).await?;
+    let addresses: Vec<SocketAddr> = bound.iter().map(|bound| bound.address).collect();
     require_key_beyond_loopback(&addresses, &loaded.settings)?;
     let demo = match serve {
         Serve::Upstream => None,
@@ -103,15 +105,23 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         .relink(&settings)
         .map_err(StartError::Link)?;
     context.reads.forget();
-    for bound in listeners {
-        context.doors.open(&context, bound);
+    let listeners = Arc::new(Listeners::new(&context.limits));
+    for bound in bound {
+        listeners.open(&context, bound);
     }
     context.publish().map_err(StartError::State)?;
     let mut tasks = monitor::spawn(&context, effects);
-    monitor::restarting(&mut tasks, &context, doors::have_back);
-    monitor::restarting(&mut tasks, &context, reload::watch);
+    let retried = Arc::clone(&listeners);
+    monitor::restarting(&mut tasks, &context, move |context| {
+        listeners::retry_lost(context, Arc::clone(&retried))
+    });
+    let changed = Arc::clone(&listeners);
+    monitor::restarting(&mut tasks, &context, move |context| {
+        reload::watch(context, Arc::clone(&changed))
+    });
     Ok(Running {
         context,
+        listeners,
         addresses,
         tasks,
         _demo: demo,
@@ -232,6 +242,11 @@ impl Running {
         &self.addresses
     }
 
+    #[cfg(test)]
+    pub(crate) fn listeners(&self) -> &Arc<Listeners> {
+        &self.listeners
+    }
+
     /// What handlers and background tasks share.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
@@ -246,19 +261,15 @@ impl Running {
         let grace = limit.saturating_sub(limit / 6);
         tracing::info!(limit_s = limit.as_secs_f64(), "stopping");
         self.context.scheduler.send(Event::ShutDown);
-        let closed = self.context.doors.close();
-        let mut listeners = std::pin::pin!(async {
-            for listener in closed {
-                let _ = listener.await;
-            }
-        });
-        if timeout(grace, listeners.as_mut()).await.is_err() {
+        let listeners = &self.listeners;
+        listeners.close(&self.context);
+        if timeout(grace, listeners.ended()).await.is_err() {
             self.context
                 .scheduler
                 .send(Event::CancelAll(Cut::ShuttingDown));
             let rest = end.saturating_duration_since(Instant::now());
-            // A client that does not read its last event in time loses the connection.
-            let _ = timeout(rest, listeners).await;
+            // A client that does not take the last event in time is cut off with the program.
+            let _ = timeout(rest, listeners.ended()).await;
         }
         self.tasks.abort_all();
         self.context.recorder.flush();

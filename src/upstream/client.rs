@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::base_url::{self, Root};
 use super::send::is_framed_twice;
 use super::tls::{self, tls_outage};
-use crate::admit::hop::HOP;
+use crate::http::security::loop_detection::HOP;
 use crate::refusal::Outage;
 
 /// Longest answer: a list of thousands of models is about 1 MiB.

@@ -1,5 +1,5 @@
 //! Black-box tests of the real gateway: the binary on one side, a scripted upstream, raw sockets
-//! and real clients on the other. Test names are promises; `tests/promises.toml` lists them.
+//! and real clients on the other. Test names are promises.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,6 +20,7 @@ mod article;
 mod browser;
 mod config;
 mod content;
+mod disconnects;
 mod faults;
 mod framing;
 mod health;
@@ -35,7 +36,7 @@ mod load;
 mod memory;
 #[cfg(target_os = "linux")]
 mod memory_live;
-mod pages;
+mod origins;
 mod panics;
 mod pause;
 #[cfg(unix)]

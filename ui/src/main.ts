@@ -4,8 +4,8 @@ import { mount } from "svelte";
 import { open } from "#host";
 
 import App from "./App.svelte";
-import "./look/tokens.css";
-import "./look/base.css";
+import "./styles/tokens.css";
+import "./styles/base.css";
 
 const target = document.getElementById("panel");
 if (target) mount(App, { target, props: { host: open() } });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oneslot::config::Loaded;
-use oneslot::gateway::{self, Options, Running, StartError};
+use oneslot::server::{self, ListenError, Options, Running, StartError};
 use oneslot::state::{Lock, LockError, read_running};
 use oneslot::telemetry::log::{self, Log};
 use tokio::time::sleep;
@@ -96,7 +96,7 @@ async fn serve(shared: &Arc<Shared>, lock: Lock, log: &mut Option<Log>) -> bool 
         // Kept here, since a gateway that does not start would take it along.
         log: None,
     };
-    match gateway::start(options).await {
+    match server::start(options).await {
         Ok(running) => {
             tracing::info!(addresses = ?running.addresses(), "serving");
             follow(shared, running, log.as_ref()).await;
@@ -158,12 +158,12 @@ fn logging(loaded: &Loaded, shared: &Shared) -> Option<Log> {
 /// What keeps a gateway from serving: a code for the panel's own words, and a sentence.
 fn said(error: &StartError) -> (&'static str, String) {
     match error {
-        StartError::PortHeld { address, by } => {
+        StartError::Listen(ListenError::PortHeld { address, by }) => {
             let by = by.as_deref().unwrap_or("another program");
             let by = by.replace("(pid ", "(process ");
             ("port_taken", format!("{address} is held by {by}"))
         }
-        StartError::Bind { address, source }
+        StartError::Listen(ListenError::Bind { address, source })
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
             let why = if cfg!(windows) {
@@ -173,8 +173,7 @@ fn said(error: &StartError) -> (&'static str, String) {
             };
             ("port_refused", format!("{address} {why}"))
         }
-        StartError::Bind { .. }
-        | StartError::NoAddress
+        StartError::Listen(ListenError::Bind { .. } | ListenError::NoAddress)
         | StartError::Exposed { .. }
         | StartError::Loop { .. }
         | StartError::DemoUrl(_)

@@ -4,7 +4,7 @@
  */
 import { Channel, invoke } from "@tauri-apps/api/core";
 
-import type { Host } from "./door";
+import type { Host } from "./host";
 import type {
   Changed,
   Found,

@@ -4,17 +4,17 @@
  */
 import { getContext, setContext } from "svelte";
 
-import type { Host } from "../host/door";
+import type { Host } from "../host/host";
 import type { Changed, Fault, Language, Shell, ShellWish, Snapshot, Update } from "../host/types";
-import { heard, type Key, type Places, word } from "../words/words";
+import { heard, type Key, type Params, word } from "../i18n/translate";
 import { clock, shortened } from "./format";
 import { isSilent, type Known, nothing, reduce } from "./reduce";
-import { type Saying, sentence } from "./sentence";
+import { type Saying, statusText } from "./status_text";
 
 export type Place = "now" | "recent" | "connect" | "settings";
 export const places: Place[] = ["now", "recent", "connect", "settings"];
 
-/** Letters of an app's or a model's name in the sentence on top. */
+/** Letters of an app's or a model's name in the status text. */
 const NAME_LETTERS = 28;
 
 /** How often ages and countdowns move while the panel is seen. */
@@ -109,9 +109,9 @@ export class Panel {
       model: this.say("some.model"),
       server: this.say("some.server"),
     };
-    const saying = sentence(snapshot, unnamed, (at) => clock(at, snapshot.now_ms, this.language));
-    for (const [name, place] of Object.entries(saying.places)) {
-      if (typeof place === "string") saying.places[name] = shortened(place, NAME_LETTERS);
+    const saying = statusText(snapshot, unnamed, (at) => clock(at, snapshot.now_ms, this.language));
+    for (const [name, place] of Object.entries(saying.params)) {
+      if (typeof place === "string") saying.params[name] = shortened(place, NAME_LETTERS);
     }
     return saying;
   }
@@ -125,8 +125,8 @@ export class Panel {
 
   // --- Words ---
 
-  say(key: Key, places?: Places): string {
-    return word(this.language, key, places);
+  say(key: Key, params?: Params): string {
+    return word(this.language, key, params);
   }
 
   hears(sentence: string): string {

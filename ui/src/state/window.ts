@@ -3,7 +3,7 @@
  * Pure. The numbers are those of the request in the slot, else of the latest one measured.
  */
 import type { ItemPlan, Snapshot } from "../host/types";
-import { inSlot } from "./sentence";
+import { inSlot } from "./status_text";
 
 export interface WindowBar {
   /** Whose numbers these are. */

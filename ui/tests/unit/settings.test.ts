@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 
 import { FakeSettings } from "../../src/host/fake/settings";
 import type { Kind } from "../../src/host/types";
-import { apps, hasCalled } from "../../src/places/connect/apps";
-import { isLocked, read, sections, usual, written } from "../../src/places/settings/members";
-import { isKey } from "../../src/words/words";
+import { apps, hasCalled } from "../../src/views/connect/apps";
+import { isLocked, read, sections, usual, written } from "../../src/views/settings/members";
+import { isKey } from "../../src/i18n/translate";
 
 const { members } = new FakeSettings([]).page();
 

@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { FIXED_NOW, names, scenario } from "../../src/host/fake/scenarios";
-import { inLine, inSlot, sentence, tone } from "../../src/state/sentence";
+import { inLine, inSlot, statusText, tone } from "../../src/state/status_text";
 import { windowBar } from "../../src/state/window";
-import { isKey } from "../../src/words/words";
+import { isKey } from "../../src/i18n/translate";
 
 const golden: unknown = JSON.parse(
   readFileSync(new URL("../../../src/record/snapshot.golden.json", import.meta.url), "utf8"),
@@ -42,7 +42,7 @@ describe("the fake's snapshots", () => {
   });
 });
 
-describe("the sentence on top", () => {
+describe("the statusText on top", () => {
   it.each([
     ["starting", "face.starting"],
     ["new", "face.ready"],
@@ -60,34 +60,34 @@ describe("the sentence on top", () => {
     ["no_server", "face.no_server"],
     ["not_serving", "face.not_serving"],
   ])("of %s is %s", (name, key) => {
-    expect(sentence(scenario(name, FIXED_NOW).snapshot, unnamed, at).key).toBe(key);
+    expect(statusText(scenario(name, FIXED_NOW).snapshot, unnamed, at).key).toBe(key);
   });
 
   it("blames the port only where the port is in the way", () => {
     const { snapshot } = scenario("not_serving", FIXED_NOW);
     snapshot.notices = [{ code: "start_failed", text: "listen: no address" }];
-    expect(sentence(snapshot, unnamed, at).key).toBe("face.not_serving.failed");
+    expect(statusText(snapshot, unnamed, at).key).toBe("face.not_serving.failed");
     snapshot.notices = [{ code: "port_refused", text: "127.0.0.1:80 is reserved" }];
-    expect(sentence(snapshot, unnamed, at).key).toBe("face.not_serving.refused");
+    expect(statusText(snapshot, unnamed, at).key).toBe("face.not_serving.refused");
   });
 
   it("names who is answered, and a nameless one as well as can be", () => {
     const { snapshot } = scenario("busy", FIXED_NOW);
-    expect(sentence(snapshot, unnamed, at).places["app"]).toBe("Zed");
+    expect(statusText(snapshot, unnamed, at).places["app"]).toBe("Zed");
     snapshot.queue.items.forEach((item) => (item.app = null));
-    expect(sentence(snapshot, unnamed, at).places["app"]).toBe("an app");
+    expect(statusText(snapshot, unnamed, at).places["app"]).toBe("an app");
   });
 
   it("counts where several are answered at once", () => {
     const { snapshot } = scenario("busy", FIXED_NOW);
     snapshot.queue.items.push({ ...snapshot.queue.items[0]!, id: "b" });
-    expect(sentence(snapshot, unnamed, at)).toEqual({ key: "face.busy.many", places: { n: 2 } });
+    expect(statusText(snapshot, unnamed, at)).toEqual({ key: "face.busy.many", places: { n: 2 } });
   });
 
   it("always has words and a tone", () => {
     for (const name of names) {
       const { snapshot } = scenario(name, FIXED_NOW);
-      expect(isKey(sentence(snapshot, unnamed, at).key), name).toBe(true);
+      expect(isKey(statusText(snapshot, unnamed, at).key), name).toBe(true);
       expect(tone(snapshot.state), name).toBeTruthy();
     }
   });

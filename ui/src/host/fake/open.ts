@@ -3,7 +3,7 @@
  * be tested in a plain browser (`npm run dev`, then `?scenario=waiting&lang=zh-CN`), and acts on
  * wishes so that each button can be tried. No program ships it.
  */
-import type { Host } from "../door";
+import type { Host } from "../host";
 import type { Fault, Language, PauseWish, Shell, Snapshot, Update } from "../types";
 import { FIXED_NOW, scenario } from "./scenarios";
 import { FakeSettings } from "./settings";

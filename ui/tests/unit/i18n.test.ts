@@ -1,0 +1,192 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+import { type AST, parse } from "svelte/compiler";
+import { describe, expect, it } from "vitest";
+
+import { FakeSettings } from "../../src/host/fake/settings";
+import {
+  heard,
+  isKey,
+  type Key,
+  languages,
+  table,
+  type Text,
+  word,
+} from "../../src/i18n/translate";
+
+const root = fileURLToPath(new URL("../../..", import.meta.url));
+const read = (path: string): string => readFileSync(`${root}/${path}`, "utf8");
+
+const sources = readdirSync(`${root}/ui/src`, { recursive: true, encoding: "utf8" })
+  .filter((path) => path.endsWith(".svelte") || path.endsWith(".ts"))
+  .map((path) => `ui/src/${path}`);
+const components = sources.filter((path) => path.endsWith(".svelte"));
+
+const forms = (text: Text): string[] => (typeof text === "string" ? [text] : Object.values(text));
+const places = (text: string): string[] =>
+  [...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? "").sort();
+
+describe("the table of words", () => {
+  it("has every word in every language, with the same places", () => {
+    for (const [key, entry] of Object.entries(table)) {
+      expect(Object.keys(entry).sort(), key).toEqual([...languages].sort());
+      const [first, ...rest] = languages.flatMap((language) => forms(entry[language]));
+      for (const text of rest) expect(places(text), key).toEqual(places(first ?? ""));
+    }
+  });
+
+  it("has no empty word", () => {
+    for (const [key, entry] of Object.entries(table)) {
+      for (const text of languages.flatMap((language) => forms(entry[language]))) {
+        expect(text.trim(), key).not.toBe("");
+      }
+    }
+  });
+
+  it("writes Chinese with Chinese marks", () => {
+    for (const [key, entry] of Object.entries(table)) {
+      for (const text of forms(entry["zh-CN"])) {
+        expect(text, key).not.toMatch(/[\u4e00-\u9fff][,;:?!]|[,;:?!][\u4e00-\u9fff]/);
+      }
+    }
+  });
+
+  it("chooses the form by number", () => {
+    expect(word("en", "waiting", { n: 1 })).toBe("1 waiting");
+    expect(word("en", "item.tokens", { n: 1 })).toBe("1 token");
+    expect(word("en", "item.tokens", { n: "1,024" })).toBe("1,024 tokens");
+    expect(word("zh-CN", "item.tokens", { n: 1 })).toBe("1 个 token");
+  });
+
+  it("leaves a place open that nobody fills, so that it is seen", () => {
+    expect(word("en", "face.busy.answer")).toBe("Answering {app}");
+  });
+
+  it("holds no word that nobody says", () => {
+    const tray = new Set(Object.keys(JSON.parse(read("ui/src/i18n/tray.json")) as object));
+    const said = sources.map(read).join("\n");
+    const built = /^(app|code|member|why|said|face|phase|level|section|unit|fault|outcome)\./;
+    for (const key of Object.keys(table)) {
+      if (tray.has(key) || built.test(key)) continue;
+      const stem = key.replace(/\.[^.]+$/, ".$" + "{");
+      expect(said.includes(`"${key}"`) || said.includes(`\`${stem}`), key).toBe(true);
+    }
+  });
+});
+
+describe("what is said in components", () => {
+  it("comes from the table: no component has letters of its own", () => {
+    const found = components.flatMap((path) =>
+      literals(parse(read(path), { modern: true }).fragment).map((text) => `${path}: ${text}`),
+    );
+    expect(found).toEqual([]);
+  });
+});
+
+/** Text and spoken attributes that hold letters. */
+function literals(fragment: AST.Fragment): string[] {
+  const spoken = new Set(["aria-label", "title", "placeholder", "alt", "label"]);
+  const found: string[] = [];
+  const look = (node: unknown): void => {
+    if (Array.isArray(node)) return node.forEach(look);
+    if (typeof node !== "object" || node === null) return;
+    const one = node as { type?: string; name?: string; data?: string; value?: unknown };
+    if (one.type === "Text" && /\p{L}/u.test(one.data ?? "")) found.push(one.data ?? "");
+    if (one.type === "Attribute") {
+      if (spoken.has(one.name ?? "")) look(one.value);
+      return;
+    }
+    for (const [name, child] of Object.entries(node)) {
+      if (!["metadata", "parent", "expression"].includes(name)) look(child);
+    }
+  };
+  look(fragment.nodes);
+  return found;
+}
+
+describe("what the gateway says", () => {
+  const advice = read("src/refusal/advice.rs");
+
+  it("has words for every code of a refusal", () => {
+    const codes = [...advice.matchAll(/=> "([A-Z_]+)"/g)].map(([, code]) => code ?? "");
+    expect(codes.length).toBeGreaterThan(20);
+    for (const code of codes) {
+      expect(isKey(`code.${code}.what`), code).toBe(true);
+      expect(isKey(`code.${code}.do`), code).toBe(true);
+    }
+  });
+
+  it("is translated sentence by sentence: each outage has its words", () => {
+    const outages = /impl fmt::Display for Outage \{[\s\S]*?\n\}\n/.exec(advice)?.[0] ?? "";
+    const sentences = [...outages.matchAll(/"([A-Z][^"]+)"/g)].map(([, text]) => text ?? "");
+    expect(sentences.length).toBeGreaterThan(9);
+    for (const sentence of sentences) {
+      expect(heard("zh-CN", sentence), sentence).not.toBe(sentence);
+      expect(heard("en", sentence)).toBe(sentence);
+    }
+  });
+
+  it("tells of a death in all its parts", () => {
+    const deaths = [...read("src/refusal/death.rs").matchAll(/"(The model server's[^"]+)"/g)];
+    expect(deaths.length).toBeGreaterThan(3);
+    for (const [, death] of deaths) {
+      const said = (death ?? "").replace(/\{\w+\}/, "9");
+      const full = `${said}, and memory was short at that moment, after 12 minutes (it held 5.6 GiB; 412 MiB of RAM was available)`;
+      for (const sentence of [said, full, `${said}, after 1 second (it held 5.6 GiB)`]) {
+        const chinese = heard("zh-CN", sentence);
+        expect(chinese, sentence).not.toMatch(/[a-z]{4,}/);
+        if (sentence === full) expect(chinese).toMatch(/12.*5\.6 GiB.*412 MiB/);
+      }
+    }
+  });
+
+  it.each([
+    "RAM available 412 MiB of 32.0 GiB (1 %), no worse for a while",
+    "RAM available 2.7 GiB of 32.0 GiB (8 %), 12.40 % of the time lost waiting for memory",
+    "12.40 % of the time lost waiting for memory",
+    "VRAM free 380 MiB of 12.0 GiB on RTX 4070, 512 MiB taken by others since the model was loaded",
+  ])("names the reading that counts: %s", (cause) => {
+    expect(heard("zh-CN", cause)).not.toMatch(/[a-z]{4,}/);
+  });
+
+  it("keeps its numbers when it is translated", () => {
+    const cause = "RAM available 412 MiB of 32.0 GiB (1 %)";
+    expect(heard("zh-CN", cause)).toContain("412 MiB / 32.0 GiB");
+    expect(heard("zh-CN", "something nobody foresaw")).toBe("something nobody foresaw");
+  });
+
+  it("has a name and a reason for every setting, and the English reason is the gateway's", () => {
+    const members = [
+      ...read("src/config/members.rs").matchAll(
+        /^ {4}"([a-z_.]+)", Kind::[^\n]*\n\s*"((?:[^"\\]|\\.)*)";/gm,
+      ),
+    ];
+    expect(members.length).toBeGreaterThan(50);
+    for (const [, path, reason] of members) {
+      expect(isKey(`member.${path}`), path).toBe(true);
+      expect(word("en", `why.${path}` as Key), path).toBe(reason);
+      const [section, name] = (path ?? "").split(".");
+      expect(isKey(`section.${name === undefined ? "top" : section}`), path).toBe(true);
+    }
+    const known = members.map(([, path]) => path);
+    const fake = new FakeSettings([]).page().members;
+    expect(fake.map((member) => member.path)).toEqual(known);
+    expect(fake.map((member) => member.reason)).toEqual(members.map(([, , reason]) => reason));
+    const named = Object.keys(table).filter((key) => key.startsWith("member."));
+    expect(named.filter((key) => !known.includes(key.slice(7)))).toEqual([]);
+  });
+
+  it("names every state in words", () => {
+    const snapshot = read("src/record/snapshot.rs");
+    const face = /pub enum Face \{[\s\S]*?\n\}/.exec(snapshot)?.[0] ?? "";
+    const states = [...face.matchAll(/^ {4}([A-Z]\w+),/gm)].map(([, name]) =>
+      (name ?? "").replace(/(?<!^)([A-Z])/g, "_$1").toLowerCase(),
+    );
+    expect(states.length).toBe(11);
+    for (const state of states) {
+      expect(isKey(`face.word.${state}`), state).toBe(true);
+      expect(() => read(`icons/source/${state}.svg`), state).not.toThrow();
+    }
+  });
+});
