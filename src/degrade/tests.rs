@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 
 use super::{
-    Cause, Grant, Ladder, MARGIN, NoneAsked, Overflow, Plan, Preset, QueueExempt, Reason,
-    Reasoning, Rung, Terms, ceiling, exempt, plan, rung,
+    Cause, Grant, Ladder, MARGIN, NoneAsked, Overflow, Plan, QueueExempt, Reason, Reasoning, Rung,
+    Terms, ceiling, exempt, plan, rung,
 };
+use crate::config::Preset;
 use crate::memory::Level;
 use crate::request::Chat;
 

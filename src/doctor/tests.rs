@@ -140,9 +140,21 @@ async fn a_server_that_requires_a_key_is_reported() {
     let address = server(&[("/v1/models", 401, r#"{"error":{"message":"no key"}}"#)]).await;
     let text = examined(&format!("http://{address}")).await;
     assert!(
-        text.contains("wants a key\n       → put it into upstream.api_key"),
+        text.contains("requires a key\n       → put it into upstream.api_key"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn a_list_without_models_is_a_server_without_a_model() {
+    for body in [
+        r#"{"object":"list","data":null}"#,
+        "\u{feff}{\"object\":\"list\",\"data\":[]}",
+    ] {
+        let address = server(&[("/v1/models", 200, body)]).await;
+        let text = examined(&format!("http://{address}")).await;
+        assert!(text.contains("the server has no model"), "{text}");
+    }
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::scheduler::slots::Occupant;
 use crate::scheduler::{Event, ProbeReport};
 use crate::upstream::current::Search;
 use crate::upstream::handle::UpstreamHandle;
-use crate::upstream::{Access, BusySlots, Kind, Probe};
+use crate::upstream::{Access, BusySlots, Kind, Probe, WindowReading};
 
 use super::{memory, process};
 
@@ -123,10 +123,10 @@ async fn look(context: &Context, handle: &UpstreamHandle, limit: Duration) -> Pr
     }
 }
 
-/// Reads the window where none is known, so that the status shows it before the first chat.
-/// Neither wakes nor loads a model.
+/// Reads the window where none is known, or no model was loaded, so that the status shows it before
+/// the first chat. Neither wakes nor loads a model.
 async fn read_window(context: &Context, handle: &UpstreamHandle) {
-    if handle.last_window().is_none() {
+    if matches!(handle.last_window(), None | Some(WindowReading::NotLoaded)) {
         let settings = context.settings();
         handle.window(settings.upstream.model.as_deref()).await;
         context.scheduler.touch();

@@ -344,8 +344,12 @@ fn fault_severity_and_advice_agree() {
         assert_eq!(refusal.severity(), severity, "{refusal:?}");
         match fault {
             Fault::Client => assert!(status.is_client_error(), "{refusal:?}"),
+            // A body that kills the server is not sent again: agents repeat every 5xx.
+            Fault::Upstream if matches!(refusal, Refusal::RepeatedCrash { .. }) => {
+                assert_eq!(status.as_u16(), 422);
+            }
             Fault::Upstream | Fault::Gateway => assert!(status.is_server_error(), "{refusal:?}"),
-            Fault::Capacity => assert!(matches!(status.as_u16(), 429 | 503), "{refusal:?}"),
+            Fault::Capacity => assert!(matches!(status.as_u16(), 423 | 429 | 503), "{refusal:?}"),
         }
         let relayed = matches!(refusal, Refusal::Upstream(_));
         if fault == Fault::Client && !relayed {

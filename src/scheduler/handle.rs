@@ -15,7 +15,7 @@ use crate::scheduler::pause::Pause;
 use crate::scheduler::queue::RequestId;
 use crate::telemetry::live_stats::LiveStats;
 
-use super::{Action, Arrival, Event, Grant, Now, QueuedRequest, Rules, Scheduler};
+use super::{Action, Event, Grant, Now, Rules, Scheduler};
 
 /// Drives the scheduler. Cheap to clone; all clones share one.
 #[derive(Debug, Clone)]
@@ -132,24 +132,6 @@ impl SchedulerHandle {
         Some(refusal)
     }
 
-    /// Queues a request, or dispatches it at once.
-    pub fn enqueue(&self, arrival: Arrival, stats: Arc<LiveStats>) -> QueuedRequest {
-        let (turn, wait) = oneshot::channel();
-        let (stop, stopped) = watch::channel(None);
-        let app = stats.app.as_str().into();
-        self.lock().waiters.insert(
-            arrival.id,
-            Waiter {
-                turn: Some(turn),
-                stop,
-                stats,
-            },
-        );
-        let queued = QueuedRequest::new(self.clone(), arrival.id, wait, stopped);
-        self.apply(Event::Arrived { arrival, app });
-        queued
-    }
-
     /// Sends a tick whenever time alone changes something. Never returns.
     ///
     /// # Cancel safety
@@ -240,6 +222,18 @@ impl SchedulerHandle {
     fn effect(&self, effect: Effect) {
         // The receiver ends with the gateway.
         let _ = self.shared.effects.send(effect);
+    }
+
+    /// Adds the waiter of a request that is about to be queued.
+    pub(super) fn add_waiter(
+        &self,
+        id: RequestId,
+        turn: Turn,
+        stop: watch::Sender<Option<Cut>>,
+        stats: Arc<LiveStats>,
+    ) {
+        let turn = Some(turn);
+        self.lock().waiters.insert(id, Waiter { turn, stop, stats });
     }
 
     /// Lets a request that has a waiter already wait for another grant.

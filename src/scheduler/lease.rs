@@ -4,14 +4,16 @@
 //! free exactly what they held: the place in the queue, or the slot, which settles first if the
 //! request was sent. Not here: which request is dispatched ([`super::Scheduler`]).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
 use crate::refusal::{Cut, Refusal};
 use crate::scheduler::queue::RequestId;
+use crate::telemetry::live_stats::LiveStats;
 
-use super::{Ending, Event, Grant, SchedulerHandle};
+use super::{Arrival, Ending, Event, Grant, SchedulerHandle};
 
 /// A place in the queue. Dropping it leaves the queue.
 #[derive(Debug)]
@@ -42,8 +44,21 @@ enum LeaseState {
     Ended,
 }
 
+impl SchedulerHandle {
+    /// Queues a request, or dispatches it at once.
+    pub fn enqueue(&self, arrival: Arrival, stats: Arc<LiveStats>) -> QueuedRequest {
+        let (turn, wait) = oneshot::channel();
+        let (stop, stopped) = watch::channel(None);
+        let app = stats.app.as_str().into();
+        self.add_waiter(arrival.id, turn, stop, stats);
+        let queued = QueuedRequest::new(self.clone(), arrival.id, wait, stopped);
+        self.apply(Event::Arrived { arrival, app });
+        queued
+    }
+}
+
 impl QueuedRequest {
-    pub(super) fn new(
+    fn new(
         scheduler: SchedulerHandle,
         id: RequestId,
         turn: oneshot::Receiver<Result<Grant, Refusal>>,

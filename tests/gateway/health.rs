@@ -1,6 +1,6 @@
 //! The upstream's health: probes, cooldown, loading, keys, and who is to blame.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -235,19 +235,78 @@ fn check_now_ends_a_cooldown() {
 }
 
 #[test]
-fn a_probe_that_hangs_is_a_failure_after_its_own_short_limit() {
+fn a_probe_that_times_out_is_sent_again_and_the_queue_waits() {
+    let upstream = Upstream::plain();
+    for _ in 0..2 {
+        upstream.next("GET", "/v1/models", Script::new().hang());
+    }
+    let mut gateway = Setup::before(&upstream).start();
+    let answer = gateway.chat(&chat::whole("waits for 2 and 5 s"));
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+    let status = gateway.status();
+    assert_eq!(status["health"]["consecutive_failures"], 0, "{status}");
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn strict_is_down_at_the_first_probe_that_times_out() {
     let upstream = Upstream::plain();
     upstream.always("GET", "/v1/models", |_| Script::new().hang());
     let mut gateway = Setup::before(&upstream)
-        .config("health.timeout_ms = 500")
+        .config("preset = \"strict\"")
         .start();
+    let began = Instant::now();
     let answer = gateway.chat(&chat::whole("hello"));
     refused(&answer, 503, "LLM_UNAVAILABLE", Advice::Later);
+    assert!(began.elapsed() < Duration::from_secs(7), "one probe of 2 s");
     assert_eq!(
         upstream.chats().len(),
         0,
         "no prompt goes to a server that does not answer"
     );
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn a_reset_by_a_server_that_lives_on_is_no_crash() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).start();
+    for _ in 0..3 {
+        fail_one(&gateway, &upstream);
+        assert!(gateway.control("POST", "/oneslot/check", "").status() < 300);
+        gateway.until_status("ready again", |status| status["health"]["state"] == "ready");
+    }
+    assert_eq!(gateway.chat(&chat::whole("fails")).status(), 200);
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn an_aborted_request_settles_until_the_server_is_idle() {
+    let upstream = Upstream::start(Flavour::LlamaCpp { window: 4096 });
+    let mut gateway = Setup::before(&upstream).start();
+    assert_eq!(gateway.chat(&chat::whole("first")).status(), 200);
+    let held = hold(&gateway, &upstream);
+    upstream.always("GET", "/slots", |_| {
+        Script::json(200, &json!([{"id": 0, "is_processing": true}]))
+    });
+    drop(held);
+    let status = gateway.until_status("it settles", |status| {
+        status["queue"]["items"][0]["phase"] == "settling"
+    });
+    assert!(status["queue"]["items"][0]["app"].is_string(), "{status}");
+    let mut waiting = gateway.open_chat(&chat::whole("next"));
+    assert!(
+        waiting.is_silent_for(Duration::from_secs(11)),
+        "the server is busy all the time"
+    );
+    let status = gateway.status();
+    let item = &status["queue"]["items"][0];
+    assert_eq!(item["phase"], "settling", "{status}");
+    assert!(item["age_ms"].as_u64().unwrap() >= 11_000, "{status}");
+    let line = "the server is still working on a cancelled request";
+    assert_eq!(gateway.said().matches(line).count(), 1);
+    upstream.as_usual("GET", "/slots");
+    assert_eq!(waiting.finish().status(), 200, "idle at last");
     gateway.stands(&upstream);
 }
 

@@ -141,7 +141,7 @@ mod tests {
         fs::write(&busy, "more").unwrap();
         fs::read(&busy).unwrap();
         fs::read(&file).unwrap();
-        let woken = tokio::time::timeout(Duration::from_millis(50), armed.told.heard());
+        let woken = tokio::time::timeout(Duration::from_millis(50), armed.told.ready());
         assert!(woken.await.is_err(), "the kernel says nothing at all");
         fs::write(&beside, "more").unwrap();
         let changed = tokio::time::timeout(Duration::from_millis(50), armed.changed());
