@@ -10,8 +10,6 @@ use std::time::Duration;
 const LIMIT: u32 = 2;
 /// From the last death: how long the body is refused, and how long a first death counts.
 const MEMORY: Duration = Duration::from_secs(600);
-/// Ends of requests closer together than this belong to one death.
-const SAME_DEATH: Duration = Duration::from_secs(1);
 /// How many bodies are remembered.
 const CAPACITY: usize = 64;
 
@@ -27,6 +25,8 @@ pub(super) struct Body {
 pub(super) struct Crashes {
     suspects: Vec<Body>,
     seen: Vec<Crash>,
+    /// Counts the lives of the process: ends without an answer in between are one death.
+    life: u64,
 }
 
 #[derive(Debug)]
@@ -34,6 +34,7 @@ struct Crash {
     body: Body,
     deaths: u32,
     last: Duration,
+    life: u64,
 }
 
 impl Crashes {
@@ -45,7 +46,13 @@ impl Crashes {
         self.suspects.push(body);
     }
 
-    /// The server answered: the connection broke, but the process did not die.
+    /// The server answered: suspects only lost their connection, the process did not die.
+    pub(super) fn server_answered(&mut self) {
+        self.suspects.clear();
+        self.life += 1;
+    }
+
+    /// Another upstream is in use.
     pub(super) fn clear_suspects(&mut self) {
         self.suspects.clear();
     }
@@ -61,9 +68,10 @@ impl Crashes {
         self.seen
             .retain(|crash| now.saturating_sub(crash.last) < MEMORY);
         if let Some(crash) = self.seen.iter_mut().find(|crash| crash.body == body) {
-            if now.saturating_sub(crash.last) >= SAME_DEATH {
+            if crash.life != self.life {
                 crash.deaths += 1;
             }
+            crash.life = self.life;
             crash.last = now;
             return;
         }
@@ -74,6 +82,7 @@ impl Crashes {
             body,
             deaths: 1,
             last: now,
+            life: self.life,
         });
     }
 
@@ -115,6 +124,7 @@ mod tests {
             assert_eq!(crashes.refused_for("zed", 7, now), None);
             crashes.suspect(body(7));
             crashes.died(now);
+            crashes.server_answered();
         }
         assert_eq!(crashes.refused_for("zed", 7, at(600)), Some(at(599)));
         assert_eq!(
@@ -132,11 +142,12 @@ mod tests {
         for now in [at(0), at(600), at(1_200)] {
             crashes.suspect(body(7));
             crashes.died(now);
+            crashes.server_answered();
             assert_eq!(crashes.refused_for("zed", 7, now), None);
         }
         for _ in 0..5 {
             crashes.suspect(body(8));
-            crashes.clear_suspects();
+            crashes.server_answered();
         }
         crashes.died(at(1_300));
         assert_eq!(crashes.refused_for("zed", 8, at(1_300)), None);

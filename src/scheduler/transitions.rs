@@ -172,12 +172,12 @@ impl Scheduler {
             Ending::Complete => {
                 self.health.alive(now.at);
                 self.crashes.forget(&body);
-                self.crashes.clear_suspects();
+                self.crashes.server_answered();
                 self.estimate.completed(took);
             }
             Ending::Answered => {
                 self.health.alive(now.at);
-                self.crashes.clear_suspects();
+                self.crashes.server_answered();
             }
             Ending::Unsent => {}
             Ending::Failed(outage) => self.fail(outage, now),
@@ -223,7 +223,7 @@ impl Scheduler {
         }
         match report {
             ProbeReport::Alive { wants_key } => {
-                self.crashes.clear_suspects();
+                self.crashes.server_answered();
                 self.health.alive(now.at);
                 self.health.set_wants_key(wants_key);
                 self.next_probe = Some(now.at + self.probe_interval(now));

@@ -1,4 +1,4 @@
-//! The upstream's health: probes, cooldown, loading, keys, and who is to blame.
+//! The upstream's health: probes, cooldown, loading, keys, and whose fault a failure is.
 
 use std::time::{Duration, Instant};
 
@@ -146,7 +146,7 @@ fn the_cooldown_doubles_up_to_its_limit() {
 }
 
 #[test]
-fn those_in_line_keep_their_place_through_an_outage() {
+fn queued_requests_keep_their_place_through_an_outage() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
     let mut held = hold(&gateway, &upstream);
@@ -187,7 +187,7 @@ fn a_wait_that_ends_behind_a_cooldown_names_it() {
 }
 
 #[test]
-fn of_those_in_line_only_the_one_whose_own_probe_failed_is_refused() {
+fn only_the_request_whose_own_probe_failed_is_refused() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
         .config("health.fresh_ms = 0\nhealth.cooldown_ms = 1000")
@@ -304,7 +304,8 @@ fn an_aborted_request_settles_until_the_server_is_idle() {
     assert_eq!(item["phase"], "settling", "{status}");
     assert!(item["age_ms"].as_u64().unwrap() >= 11_000, "{status}");
     let line = "the server is still working on a cancelled request";
-    assert_eq!(gateway.said().matches(line).count(), 1);
+    let log = std::fs::read_to_string(gateway.state_path().join("oneslot.log")).unwrap();
+    assert_eq!(log.matches(line).count(), 1, "one line: {log}");
     upstream.as_usual("GET", "/slots");
     assert_eq!(waiting.finish().status(), 200, "idle at last");
     gateway.stands(&upstream);
@@ -563,13 +564,14 @@ fn only_a_person_who_looks_makes_the_server_be_asked_more_often() {
     assert_eq!(
         probes(&upstream.probes()),
         before,
-        "a program that follows the events is nobody who looks"
+        "a program that follows the events is no viewer"
     );
     let mut panel = gateway.open(&gateway.request("GET", "/oneslot/events?watched=yes", b""));
     panel.body_until_has("\"ready\"");
-    crate::support::eventually("it is asked each second while somebody looks", || {
-        (probes(&upstream.probes()) >= before + 3).then_some(())
-    });
+    crate::support::eventually(
+        "it is probed each second while a viewer is connected",
+        || (probes(&upstream.probes()) >= before + 3).then_some(()),
+    );
     gateway.stands(&upstream);
 }
 
@@ -692,9 +694,9 @@ fn a_server_that_restarts_many_times_under_load_loses_nothing() {
         for mut client in clients {
             let answer = client.finish();
             let whole = answer.text().contains("[DONE]");
-            let told = answer.text().contains("\"error\":{");
+            let refused = answer.text().contains("\"error\":{");
             assert!(
-                whole != told,
+                whole != refused,
                 "an answer or an explicit error: {}",
                 answer.text()
             );
