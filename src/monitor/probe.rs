@@ -152,12 +152,12 @@ pub(super) async fn settle(context: Arc<Context>, id: RequestId) {
         }
         if !reported && since.elapsed() >= SETTLE_REPORT {
             reported = true;
-            let since_ms = crate::proxy::ms(since.elapsed());
+            let since_ms = crate::clock::ms(since.elapsed());
             tracing::info!(request = %id, %app, since_ms, "the server is still working on a cancelled request");
         }
         sleep(SETTLE_INTERVAL).await;
     }
-    tracing::debug!(request = %id, settled_ms = crate::proxy::ms(since.elapsed()), "settled");
+    tracing::debug!(request = %id, settled_ms = crate::clock::ms(since.elapsed()), "settled");
     context.scheduler.send(Event::Settled { id });
 }
 

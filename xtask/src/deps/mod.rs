@@ -213,7 +213,7 @@ pub(crate) fn install(checkout: &Checkout, needs: &[&Need]) -> Result<(), Error>
     if plan.is_empty() {
         return Ok(());
     }
-    output::step("Installing what is missing");
+    output::step("Missing on this machine, installed now if possible");
     output::line(&plan.join("\n"));
     if !parts.is_empty() {
         output::line(&format!(
