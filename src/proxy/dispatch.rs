@@ -310,7 +310,7 @@ impl Dispatch {
     fn too_long(&self, said: Overflow, fit: &Fit, window: Option<u64>) -> Refusal {
         Refusal::ContextOverflow {
             needed: said.prompt.unwrap_or(fit.prompt_after),
-            reserved: self.settings.window.margin,
+            reserved: self.settings.limits.margin,
             window: said.window.or(window).unwrap_or(fit.prompt_after),
         }
     }
@@ -355,7 +355,7 @@ impl Dispatch {
     }
 
     fn hold_bytes(&self) -> usize {
-        usize::try_from(self.settings.relay.hold_bytes).unwrap_or(usize::MAX)
+        usize::try_from(self.settings.limits.hold_bytes).unwrap_or(usize::MAX)
     }
 
     pub(super) fn stop_signal(&self) -> tokio::sync::watch::Receiver<Option<Cut>> {

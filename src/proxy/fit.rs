@@ -51,7 +51,7 @@ impl Conditions {
             preset: settings.preset,
             plan,
             window,
-            margin: settings.window.margin,
+            margin: settings.limits.margin,
             asked: chat.asked(),
             none_asked,
         };
@@ -225,8 +225,8 @@ fn plan_for(context: &Context, settings: &Settings, chat: &Chat, grant: Grant) -
 
 fn may_count(settings: &Settings) -> bool {
     match settings.window.counting {
-        Counting::Auto | Counting::Exact => settings.preset != Preset::Strict,
-        Counting::Learned | Counting::Bytes | Counting::Scalar => false,
+        Counting::Auto => settings.preset != Preset::Strict,
+        Counting::Bytes | Counting::Scalar => false,
     }
 }
 
