@@ -310,7 +310,7 @@ impl Refusal {
                 "OneSlot does not serve {path} yet. Use /v1/chat/completions"
             ),
             Self::NotFound { path } => format!(
-                "OneSlot has no route {path}. Use the base URL with /v1 for OpenAI clients; the README lists every route"
+                "OneSlot has no route {path}. Use the base URL with /v1 for OpenAI clients; docs/clients.md lists every route"
             ),
             Self::MethodNotAllowed { allow } => format!("This route supports {allow} only"),
             Self::TooLarge { part, limit } => match part {
@@ -334,7 +334,7 @@ impl Refusal {
 impl fmt::Display for Outage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoneFound => "No model server was found on the ports 11434, 1234 and 8080",
+            Self::NoneFound => "No model server was found on ports 11434, 1234 and 8080",
             Self::Refused => "The model server is not running: the connection was refused",
             Self::ConnectTimeout => "The model server did not accept a connection in time",
             Self::Reset => "The model server closed the connection before its answer was complete",

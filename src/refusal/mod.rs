@@ -148,7 +148,7 @@ pub enum Refusal {
         /// Methods the route has, for `Allow`.
         allow: &'static str,
     },
-    /// Body, head or URI over its limit.
+    /// Body, header or URI over its limit.
     TooLarge {
         /// Which part.
         part: Part,

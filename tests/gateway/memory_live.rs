@@ -165,7 +165,7 @@ fn a_model_killed_for_want_of_memory_is_said_to_be_and_comes_back() {
     assert_eq!(answer.head.get("x-oneslot-code"), Some("LLM_UNAVAILABLE"));
     let message = answer.json()["error"]["message"].to_string();
     assert!(
-        message.contains("killed by the system for want of memory"),
+        message.contains("killed by the system because memory ran out"),
         "{message}"
     );
     assert!(message.contains("it held"), "how much it held: {message}");
