@@ -1,5 +1,5 @@
 /**
- * The panel's state while it is open: what is known, which place is shown, what just failed.
+ * The panel's state while it is open: what is known, which tab is shown, what just failed.
  * Everything a part needs comes from here; only this file calls the host.
  */
 import { getContext, setContext } from "svelte";
@@ -11,8 +11,8 @@ import { clock, shortened } from "./format";
 import { isSilent, type Known, nothing, reduce } from "./reduce";
 import { type Saying, statusText } from "./status_text";
 
-export type Place = "now" | "recent" | "connect" | "settings";
-export const places: Place[] = ["now", "recent", "connect", "settings"];
+export type Tab = "now" | "recent" | "connect" | "settings";
+export const tabs: Tab[] = ["now", "recent", "connect", "settings"];
 
 /** Letters of an app's or a model's name in the status text. */
 const NAME_LETTERS = 28;
@@ -24,8 +24,8 @@ export class Panel {
   readonly host: Host;
   known = $state.raw<Known>(nothing);
   shell = $state.raw<Shell | null>(null);
-  place = $state<Place>("now");
-  /** A setting that another place leads to. */
+  tab = $state<Tab>("now");
+  /** A setting that another tab links to. */
   wanted = $state<string | null>(null);
   /** What could not be done, in words; said once, at the foot. */
   failure = $state<string | null>(null);
@@ -110,8 +110,8 @@ export class Panel {
       server: this.say("some.server"),
     };
     const saying = statusText(snapshot, unnamed, (at) => clock(at, snapshot.now_ms, this.language));
-    for (const [name, place] of Object.entries(saying.params)) {
-      if (typeof place === "string") saying.params[name] = shortened(place, NAME_LETTERS);
+    for (const [name, value] of Object.entries(saying.params)) {
+      if (typeof value === "string") saying.params[name] = shortened(value, NAME_LETTERS);
     }
     return saying;
   }
@@ -168,8 +168,8 @@ export class Panel {
     });
   }
 
-  goTo(place: Place, setting: string | null = null): void {
-    this.place = place;
+  goTo(tab: Tab, setting: string | null = null): void {
+    this.tab = tab;
     this.wanted = setting;
   }
 

@@ -100,7 +100,7 @@ export function portTrouble(snapshot: Snapshot): Notice | undefined {
 }
 
 function working(snapshot: Snapshot, unnamed: Unnamed): Saying {
-  const running = inSlot(snapshot);
+  const running = runningItems(snapshot);
   const [first] = running;
   if (first === undefined) return { key: "face.busy.waiting", params: { app: unnamed.app } };
   if (running.length > 1) return { key: "face.busy.many", params: { n: running.length } };
@@ -111,16 +111,16 @@ function working(snapshot: Snapshot, unnamed: Unnamed): Saying {
 
 /** The model that is being loaded: the one the request in the slot asked for. */
 function loaded(snapshot: Snapshot): string | null {
-  return inSlot(snapshot).find((item) => item.phase === "loading")?.model ?? null;
+  return runningItems(snapshot).find((item) => item.phase === "loading")?.model ?? null;
 }
 
 /** Requests that hold the slot. */
-export function inSlot(snapshot: Snapshot): Item[] {
+export function runningItems(snapshot: Snapshot): Item[] {
   return snapshot.queue.items.filter((item) => item.position === 0);
 }
 
 /** Requests in line, in its order. */
-export function inLine(snapshot: Snapshot): Item[] {
+export function queuedItems(snapshot: Snapshot): Item[] {
   return snapshot.queue.items
     .filter((item) => item.position > 0)
     .sort((a, b) => a.position - b.position);

@@ -178,7 +178,7 @@ describe("what the gateway says", () => {
   });
 
   it("names every state in words", () => {
-    const snapshot = read("src/record/snapshot.rs");
+    const snapshot = read("src/telemetry/snapshot.rs");
     const face = /pub enum Face \{[\s\S]*?\n\}/.exec(snapshot)?.[0] ?? "";
     const states = [...face.matchAll(/^ {4}([A-Z]\w+),/gm)].map(([, name]) =>
       (name ?? "").replace(/(?<!^)([A-Z])/g, "_$1").toLowerCase(),
