@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use crate::accept::room::Room;
-use crate::admit::hop::Hop;
+use crate::api::events::StreamPermits;
+use crate::api::passthrough::Reads;
 use crate::config::{Loaded, Settings};
-use crate::gateway::beside::Reads;
-use crate::gateway::control::Streams;
-use crate::gateway::doors::Doors;
-use crate::gateway::refused::Refused;
+use crate::http::body::BodyBudget;
+use crate::http::limits::Limits;
+use crate::http::listeners::Listeners;
+use crate::http::security::blocked_origins::BlockedOrigins;
+use crate::http::security::loop_detection::Hop;
 use crate::memory::readings::Readings;
 use crate::scheduler::health::State;
 use crate::scheduler::queue::RequestId;
@@ -48,10 +49,16 @@ pub struct Context {
     /// Models that were seen to think before they answer.
     pub(crate) thinking: ThinkingModels,
     pub(crate) reads: Reads,
-    pub(crate) refused: Refused,
-    pub(crate) room: Room,
-    pub(crate) doors: Doors,
-    pub(crate) streams: Streams,
+    /// Hosts and origins that were refused.
+    pub(crate) blocked_origins: BlockedOrigins,
+    /// What one client may use.
+    pub(crate) limits: Limits,
+    /// Bytes of request bodies that may be held.
+    pub(crate) bodies: BodyBudget,
+    /// The addresses served on.
+    pub(crate) listeners: Listeners,
+    /// Permits of event streams.
+    pub(crate) streams: StreamPermits,
     /// The mark on requests to the upstream, by which a loop is recognised.
     pub(crate) hop: Hop,
     /// Taken while a large body is parsed, one at a time.
@@ -88,6 +95,7 @@ pub struct Watcher(Arc<Context>);
 impl Context {
     pub(crate) fn new(parts: Parts) -> Self {
         let settings = Arc::new(parts.loaded.settings.clone());
+        let limits = Limits::of_this_run();
         Self {
             notices: Notices::new(parts.scheduler.clone()),
             scheduler: parts.scheduler,
@@ -97,10 +105,11 @@ impl Context {
             memory: Readings::new(&settings.pressure),
             thinking: ThinkingModels::default(),
             reads: Reads::default(),
-            refused: Refused::default(),
-            room: Room::of(settings.access.max_upload_bytes),
-            doors: Doors::new(settings.access.max_connections),
-            streams: Streams::new(),
+            blocked_origins: BlockedOrigins::default(),
+            limits,
+            bodies: BodyBudget::new(limits.held_bytes),
+            listeners: Listeners::new(&limits),
+            streams: StreamPermits::new(),
             hop: parts.hop,
             large: Semaphore::new(1),
             writing_pause: Mutex::default(),
@@ -143,7 +152,7 @@ impl Context {
 
     /// The addresses of the open listeners.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.doors.addresses()
+        self.listeners.addresses()
     }
 
     /// The id of a new request.

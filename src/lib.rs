@@ -3,8 +3,8 @@
 //! The modules stand in the order in which a request meets them; each header says what its
 //! stage may decide and what it must never do. `ARCHITECTURE.md` tells the whole life.
 //!
-//! Pure stages (`admit`, `queue`, `slot`, `health`, `degrade`, `window`, and the state machine
-//! in `desk`) do no I/O and read no clock: time, readings and token counts are arguments.
+//! Pure stages (`http::security`, `degrade`, `window`, and the state machine in `scheduler`) do no
+//! I/O and read no clock: time, readings and token counts are arguments.
 
 // Shared.
 pub mod clock;
@@ -17,8 +17,8 @@ pub mod refusal;
 pub mod state;
 
 // A request's path, in order.
-pub mod accept;
-pub mod admit;
+pub mod http;
+mod api;
 pub mod request;
 pub mod scheduler;
 pub mod degrade;
@@ -32,6 +32,5 @@ pub mod telemetry;
 pub mod context;
 pub mod server;
 pub mod monitor;
-pub mod gateway;
 pub mod demo;
 pub mod doctor;

@@ -65,50 +65,6 @@ fn run(target: fn(&[u8]), seeds: &[&[u8]], pieces: &[&[u8]]) {
 }
 
 #[test]
-fn a_head_has_one_reading_whatever_the_bytes() {
-    run(
-        targets::head,
-        &[
-            b"GET /v1/models HTTP/1.1\r\nHost: localhost:11411\r\n\r\n",
-            b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 12\r\nconnection: keep-alive\r\n\r\n{}",
-            b"POST /api/chat HTTP/1.0\r\ntransfer-encoding: chunked\r\nhost: [::1]:1\r\n\r\n",
-        ],
-        &[
-            b"\r\n", b"\n", b"\r", b"\0", b" ", b"\t", b":", b"Host: evil\r\n",
-            b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n", b"content_length: 1\r\n",
-            b"\r\n\r\n", b"%2e%2e/", b"//", b"\xff", b"HTTP/1.1", b"GET ",
-        ],
-    );
-}
-
-#[test]
-fn a_body_ends_at_the_same_byte_in_any_cut() {
-    run(
-        targets::framing,
-        &[
-            b"\x00\x015\r\nhello\r\n0\r\n\r\nGET / HTTP/1.1",
-            b"\x03\x025;a=b\r\nhello\r\nA\r\n0123456789\r\n0\r\nt: 1\r\n\r\n",
-            b"\x01\x03abcdefgh",
-            b"\x02\x01",
-        ],
-        &[
-            b"\r\n",
-            b"\n",
-            b"\r",
-            b";",
-            b"0",
-            b"f",
-            b"ffffffffffffffff",
-            b"0\r\n\r\n",
-            b"x: y\r\n",
-            b"\0",
-            b" ",
-            b"-",
-        ],
-    );
-}
-
-#[test]
 fn what_is_read_as_a_chat_is_json_to_everybody() {
     run(
         targets::chat,
@@ -120,6 +76,33 @@ fn what_is_read_as_a_chat_is_json_to_everybody() {
             b"{", b"}", b"[", b"]", b"\"", b"\\", b"\\u", b"\\ud800", b",", b":", b"null", b"1", b"-",
             b"e", b".", b"\xff", b"\0", b"\"messages\":[]", b"\"model\":\"x\",", b" ", b"\n", b"/",
             b"\xef\xbb\xbf", b"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+        ],
+    );
+}
+
+#[test]
+fn a_stream_has_the_same_events_in_any_cut() {
+    run(
+        targets::sse,
+        &[
+            b"\x02data: {\"a\":1}\n\ndata: [DONE]\n\n",
+            b"\x00: ping\n\nevent: error\r\ndata: x\r\ndata: y\r\n\r\n",
+            b"\x05\xef\xbb\xbfid: 1\rdata\rdata: \r\r",
+        ],
+        &[
+            b"\n",
+            b"\r",
+            b"\r\n",
+            b"\n\n",
+            b"data:",
+            b"data: ",
+            b"event: ",
+            b"error: ",
+            b":",
+            b" ",
+            b"\xef\xbb\xbf",
+            b"\0",
+            b"\xff",
         ],
     );
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use oneslot::config::Sources;
-use oneslot::gateway::Serve;
+use oneslot::server::Serve;
 use oneslot::state::StateDir;
 use tauri::{AppHandle, Manager as _, RunEvent, WindowEvent};
 use tokio::sync::Notify;

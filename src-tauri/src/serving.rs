@@ -17,7 +17,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use oneslot::config::Sources;
-use oneslot::gateway::{self, Gateway, Serve, Watcher};
+use oneslot::context::{Context as Gateway, Watcher};
+use oneslot::server::{self, Serve};
 use oneslot::state::StateDir;
 use oneslot::telemetry::snapshot::{Face, Snapshot};
 use tokio::runtime::Handle;
@@ -132,7 +133,7 @@ impl Serving {
             .name("oneslot-gateway".to_owned())
             .spawn(move || {
                 runtime.block_on(keeper::keep(kept));
-                gateway::end(runtime);
+                server::end(runtime);
             })?;
         let serving = Self {
             shared,

@@ -16,8 +16,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::accept::caught;
 use crate::context::Context;
+use crate::http::catch_panic::catch_panic;
 use crate::scheduler::Effect;
 
 /// Between a panic of a background task and its restart.
@@ -52,7 +52,7 @@ where
 {
     let context = Arc::clone(context);
     tasks.spawn(async move {
-        while caught(task(Arc::clone(&context))).await.is_none() {
+        while catch_panic(task(Arc::clone(&context))).await.is_none() {
             tracing::error!("background task panicked; restarting it");
             tokio::time::sleep(RESTART_AFTER).await;
         }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::accept::caught;
 use crate::context::Context;
 use crate::fault_injection;
+use crate::http::catch_panic::catch_panic;
 use crate::refusal::Outage;
 use crate::scheduler::queue::RequestId;
 use crate::scheduler::{Event, ProbeReport, SETTLE_CEILING};
@@ -41,7 +41,7 @@ pub(super) async fn probe(context: Arc<Context>) {
         }
     };
     // A panic must not leave the scheduler waiting for its report for ever.
-    let report = caught(asked)
+    let report = catch_panic(asked)
         .await
         .unwrap_or(Some(ProbeReport::Failed(Outage::ProbeFailed)));
     // None: another upstream was configured meanwhile, and the scheduler has asked for another

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::admit::headers::downward;
 use crate::config::Settings;
+use crate::http::security::headers::downward;
 use crate::proxy::body::buffered::Hold;
 use crate::refusal::{Clock, Cut, Outage, Refusal};
 use crate::request::{Chat, Edit, OlderLimit};

@@ -24,9 +24,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tokio::time::Instant;
 
-use crate::accept::room::Share;
 use crate::context::Context;
 use crate::fault_injection;
+use crate::http::body::BodyPermit;
 use crate::proxy::body::buffered::WholeBody;
 use crate::proxy::body::keepalive::{Committed, Promised};
 use crate::proxy::body::stream::StreamRelay;
@@ -90,7 +90,7 @@ pub(crate) enum UpstreamResponse {
 type Work = Pin<Box<dyn Future<Output = Result<UpstreamResponse, Refusal>> + Send>>;
 
 /// Begins the record of a chat: from here on it has exactly one ending.
-pub fn open(call: &Call) -> PendingRecord {
+pub(crate) fn open(call: &Call) -> PendingRecord {
     let arrival = telemetry::Arrival {
         id: call.id.to_string(),
         app: Some(call.app.clone()),
@@ -110,18 +110,18 @@ pub fn open(call: &Call) -> PendingRecord {
     open
 }
 
-/// Serves one chat, whose body has its `share` of the room until the line counts it.
+/// Serves one chat; its body is counted by `permit` until the queue counts it.
 ///
 /// # Errors
 /// The refusal; its outcome has been recorded.
 ///
 /// # Cancel safety
 /// Dropping the future (or the answer's body) ends the request as "left".
-pub async fn chat(
+pub(crate) async fn chat(
     call: Call,
     open: PendingRecord,
     body: Bytes,
-    share: Share,
+    permit: BodyPermit,
 ) -> Result<Response<ResponseBody>, Refusal> {
     let settings = call.context.settings();
     let commit_after = settings.relay.commit_after;
@@ -134,7 +134,7 @@ pub async fn chat(
         }
     };
     let streams = chat.is_stream();
-    let mut work: Work = Box::pin(work(call, open, chat, body_hash, share));
+    let mut work: Work = Box::pin(work(call, open, chat, body_hash, permit));
     match commit_after.filter(|_| streams) {
         None => work.await.map(respond),
         Some(after) => match tokio::time::timeout_at(arrived + after, &mut work).await {
@@ -178,7 +178,7 @@ async fn work(
     mut open: PendingRecord,
     chat: Chat,
     body_hash: u64,
-    share: Share,
+    permit: BodyPermit,
 ) -> Result<UpstreamResponse, Refusal> {
     let context = Arc::clone(&call.context);
     open.model = chat.model().map(str::to_owned);
@@ -213,7 +213,7 @@ async fn work(
         body_hash,
     };
     let place = context.scheduler.enqueue(arrival, stats);
-    drop(share);
+    drop(permit);
     fault_injection::at(fault_injection::Stage::Queue);
     let lease = match place.acquire().await {
         Ok(lease) => lease,

@@ -78,7 +78,7 @@ impl Refusal {
                 Part::Body => StatusCode::PAYLOAD_TOO_LARGE,
                 Part::Head | Part::Fields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 Part::Uri => StatusCode::URI_TOO_LONG,
-                Part::QueuedBytes | Part::Uploads | Part::Connections | Part::Watchers => {
+                Part::QueuedBytes | Part::Uploads | Part::Watchers => {
                     StatusCode::SERVICE_UNAVAILABLE
                 }
             },
@@ -112,9 +112,7 @@ impl Refusal {
             Self::NotFound { .. } => "NOT_FOUND",
             Self::MethodNotAllowed { .. } => "METHOD_NOT_ALLOWED",
             Self::TooLarge { part, .. } => match part {
-                Part::QueuedBytes | Part::Uploads | Part::Connections | Part::Watchers => {
-                    "LLM_OVERLOADED"
-                }
+                Part::QueuedBytes | Part::Uploads | Part::Watchers => "LLM_OVERLOADED",
                 Part::Body | Part::Head | Part::Fields | Part::Uri => "TOO_LARGE",
             },
             Self::UnsupportedMediaType { .. } => "UNSUPPORTED_MEDIA_TYPE",
@@ -149,9 +147,7 @@ impl Refusal {
                 }
             }
             Self::TooLarge { part, .. } => match part {
-                Part::QueuedBytes | Part::Uploads | Part::Connections | Part::Watchers => {
-                    Fault::Capacity
-                }
+                Part::QueuedBytes | Part::Uploads | Part::Watchers => Fault::Capacity,
                 Part::Body | Part::Head | Part::Fields | Part::Uri => Fault::Client,
             },
             Self::ContextOverflow { .. }
@@ -193,7 +189,7 @@ impl Refusal {
                 None => Retry::AsStatusSays,
             },
             Self::TooLarge {
-                part: Part::QueuedBytes | Part::Uploads | Part::Connections | Part::Watchers,
+                part: Part::QueuedBytes | Part::Uploads | Part::Watchers,
                 ..
             } => Retry::After(Duration::from_secs(5)),
             Self::ShuttingDown => Retry::After(Duration::from_secs(5)),
@@ -299,7 +295,6 @@ impl Refusal {
                 Part::Uri => format!("The request target is longer than {limit} bytes"),
                 Part::QueuedBytes => format!("The requests that wait hold {limit} bytes already. Try again when the line is shorter"),
                 Part::Uploads => format!("The requests that are being received hold {limit} bytes already. Try again when they are in"),
-                Part::Connections => format!("All {limit} connections are in use and others wait, so the body that came slowest gave way. Send it without pauses, or raise access.max_connections"),
                 Part::Watchers => format!("{limit} watch already. Try again when one of them has left, or read /oneslot/status instead"),
             },
             Self::UnsupportedMediaType { sent } => format!(

@@ -248,8 +248,6 @@ pub enum Part {
     QueuedBytes,
     /// All large bodies that are being received together.
     Uploads,
-    /// All connections together, of which this one's body came slowest.
-    Connections,
     /// All who follow events together.
     Watchers,
 }

@@ -107,9 +107,7 @@ fn promised(refusal: &Refusal) -> (&'static str, u16) {
             Part::Body => ("TOO_LARGE", 413),
             Part::Head | Part::Fields => ("TOO_LARGE", 431),
             Part::Uri => ("TOO_LARGE", 414),
-            Part::QueuedBytes | Part::Uploads | Part::Connections | Part::Watchers => {
-                ("LLM_OVERLOADED", 503)
-            }
+            Part::QueuedBytes | Part::Uploads | Part::Watchers => ("LLM_OVERLOADED", 503),
         },
         Refusal::UnsupportedMediaType { .. } => ("UNSUPPORTED_MEDIA_TYPE", 415),
         Refusal::ShuttingDown => ("SHUTTING_DOWN", 503),
@@ -216,7 +214,6 @@ fn fixed() -> Vec<Refusal> {
         Part::Uri,
         Part::QueuedBytes,
         Part::Uploads,
-        Part::Connections,
         Part::Watchers,
     ];
     all.extend(parts.map(|part| Refusal::TooLarge { part, limit: 64 }));
@@ -297,7 +294,7 @@ fn a_code_is_in_capitals_and_means_one_kind_of_refusal() {
         );
         // Bodies that wait together are a full line as well.
         if let Refusal::TooLarge {
-            part: Part::QueuedBytes | Part::Uploads | Part::Connections | Part::Watchers,
+            part: Part::QueuedBytes | Part::Uploads | Part::Watchers,
             ..
         } = refusal
         {

@@ -17,12 +17,12 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::admit::hop::Hop;
 use crate::clock::Clock;
 use crate::config::{BaseUrl, Loaded, Notice, Preset, Settings};
 use crate::context::{Context, Parts, lock};
 use crate::demo::Demo;
-use crate::gateway::doors::{self, listen};
+use crate::http::listeners::{self, listen};
+use crate::http::security::loop_detection::Hop;
 use crate::monitor;
 use crate::refusal::Cut;
 use crate::scheduler::health::{Backoff, Stretch};
@@ -104,11 +104,11 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         .map_err(StartError::Link)?;
     context.reads.forget();
     for bound in listeners {
-        context.doors.open(&context, bound);
+        context.listeners.open(&context, bound);
     }
     context.publish().map_err(StartError::State)?;
     let mut tasks = monitor::spawn(&context, effects);
-    monitor::restarting(&mut tasks, &context, doors::have_back);
+    monitor::restarting(&mut tasks, &context, listeners::retry_lost);
     monitor::restarting(&mut tasks, &context, reload::watch);
     Ok(Running {
         context,
@@ -241,19 +241,15 @@ impl Running {
         let grace = limit.saturating_sub(limit / 6);
         tracing::info!(limit_s = limit.as_secs_f64(), "stopping");
         self.context.scheduler.send(Event::ShutDown);
-        let closed = self.context.doors.close();
-        let mut listeners = std::pin::pin!(async {
-            for listener in closed {
-                let _ = listener.await;
-            }
-        });
-        if timeout(grace, listeners.as_mut()).await.is_err() {
+        let listeners = &self.context.listeners;
+        listeners.close();
+        if timeout(grace, listeners.ended()).await.is_err() {
             self.context
                 .scheduler
                 .send(Event::CancelAll(Cut::ShuttingDown));
             let rest = end.saturating_duration_since(Instant::now());
-            // A client that does not read its last event in time loses the connection.
-            let _ = timeout(rest, listeners).await;
+            // A client that does not take the last event in time is cut off with the program.
+            let _ = timeout(rest, listeners.ended()).await;
         }
         self.tasks.abort_all();
         self.context.recorder.flush();

@@ -158,7 +158,7 @@ fn own_address(settings: &Settings) -> Fault {
 
 /// Changes the listeners; returns whether the configured addresses are open now.
 async fn relisten(context: &Arc<Context>, settings: &Settings) -> bool {
-    match context.doors.change(context, &settings.listen).await {
+    match context.listeners.change(context, &settings.listen).await {
         Ok(()) => {
             context.notices.remove("listen");
             if let Err(error) = context.publish() {

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::base_url::{self, Root, Scheme};
 use super::send::is_framed_twice;
-use crate::admit::hop::HOP;
+use crate::http::security::loop_detection::HOP;
 use crate::refusal::Outage;
 
 /// No answer to a question of ours is longer: a list of thousands of models is about 1 MiB.

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::admit::hop::Hop;
 use crate::config::{BaseUrl, Settings};
+use crate::http::security::loop_detection::Hop;
 
 use super::handle::{LinkError, UpstreamHandle};
 use super::{Found, PORTS, discover};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::admit::hop::Hop;
 use crate::config::Settings;
+use crate::http::security::loop_detection::Hop;
 use crate::upstream::send::Sender;
 use crate::upstream::{
     Found, Kind, Limits, OpenError, Root, Upstream, WindowReading, WindowSource,

@@ -43,7 +43,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::admit::hop::Hop;
+use crate::http::security::loop_detection::Hop;
 
 pub use activity::{Activity, SlotState};
 pub use base_url::{BaseUrlError, Root, Scheme};

@@ -10,9 +10,7 @@ use crate::support::fence::{quiet, settled};
 use crate::support::gateway::Gateway;
 use crate::support::held::hold;
 use crate::support::machine::{descriptors, peak_kib, resident_kib};
-use crate::support::script::{Script, delta};
 use crate::support::upstream::Upstream;
-use crate::support::wire::chunk;
 
 const LARGEST: usize = 64 * 1024 * 1024;
 
@@ -26,12 +24,18 @@ fn started(config: &str) -> (Upstream, Gateway) {
     (upstream, gateway)
 }
 
-/// Asks for the models all the while; the longest that took.
+/// Asks for the models all the while, on one connection; the longest that took.
 fn worst_while(gateway: &Gateway, busy: impl Fn() -> bool) -> (usize, Duration) {
+    worst_on(&mut gateway.connect(), gateway, busy)
+}
+
+fn worst_on(client: &mut Client, gateway: &Gateway, busy: impl Fn() -> bool) -> (usize, Duration) {
+    let ask = gateway.request("GET", "/v1/models", b"");
     let (mut count, mut worst) = (0, Duration::ZERO);
     while busy() {
         let began = Instant::now();
-        assert_eq!(gateway.get("/v1/models").status(), 200);
+        client.send(&ask);
+        assert_eq!(client.finish().status(), 200);
         worst = worst.max(began.elapsed());
         count += 1;
         std::thread::sleep(Duration::from_millis(50));
@@ -64,13 +68,17 @@ fn largest(gateway: &Gateway) -> Arc<Vec<u8>> {
 fn two_thousand_idle_connections() {
     let (upstream, mut gateway) = started("");
     let before = resident_kib(gateway.pid());
+    let mut open = gateway.open(&gateway.request("GET", "/v1/models", b""));
+    assert_eq!(open.finish().status(), 200);
     let idle: Vec<_> = (0..2000)
         .filter_map(|_| {
             std::net::TcpStream::connect_timeout(&gateway.address(), Duration::from_secs(5)).ok()
         })
         .collect();
     let began = Instant::now();
-    let served = worst_while(&gateway, || began.elapsed() < Duration::from_secs(15));
+    let served = worst_on(&mut open, &gateway, || {
+        began.elapsed() < Duration::from_secs(15)
+    });
     say(
         &gateway,
         &format!("{} idle connections", idle.len()),
@@ -83,21 +91,21 @@ fn two_thousand_idle_connections() {
 
 #[test]
 #[ignore = "long; run by `cargo xtask load`"]
-fn two_hundred_slow_heads() {
+fn two_hundred_slow_headers() {
     let (upstream, mut gateway) = started("");
     let before = resident_kib(gateway.pid());
     let slow: Vec<Client> = (0..200)
         .map(|_| gateway.open(b"POST /v1/chat/comp"))
         .collect();
     let began = Instant::now();
-    let served = worst_while(&gateway, || began.elapsed() < Duration::from_secs(9));
-    say(&gateway, "200 slow heads", before, served);
+    let served = worst_while(&gateway, || began.elapsed() < Duration::from_secs(25));
+    say(&gateway, "200 slow headers", before, served);
     for mut client in slow {
         client.closed();
     }
     let took = began.elapsed();
-    println!("200 slow heads: the last was closed after {took:?}");
-    assert!(took < Duration::from_secs(12));
+    println!("200 slow headers: the last was closed after {took:?}");
+    assert!(took < Duration::from_secs(40));
     gateway.stands(&upstream);
 }
 
@@ -140,7 +148,7 @@ fn sixteen_uploads_of_the_largest_size() {
 
 #[test]
 #[ignore = "long; run by `cargo xtask load`"]
-fn a_full_line_of_the_largest_size() {
+fn a_full_queue_of_the_largest_size() {
     let (upstream, mut gateway) = started("");
     let before = resident_kib(gateway.pid());
     let held = hold(&gateway, &upstream);
@@ -152,44 +160,9 @@ fn a_full_line_of_the_largest_size() {
     }
     let began = Instant::now();
     let served = worst_while(&gateway, || began.elapsed() < Duration::from_secs(5));
-    say(&gateway, "a line of four bodies of 64 MiB", before, served);
+    say(&gateway, "a queue of four bodies of 64 MiB", before, served);
     assert!(peak_kib(gateway.pid()) < 768 * 1024, "bounded");
     drop(waiting);
     held.release();
-    gateway.stands(&upstream);
-}
-
-#[test]
-#[ignore = "long; run by `cargo xtask load`"]
-fn a_kilobyte_a_second_for_four_minutes() {
-    let (upstream, mut gateway) = started("");
-    upstream.next_chat(
-        Script::stream()
-            .drip(
-                &chunk(delta(&"w".repeat(200)).as_bytes()),
-                Duration::ZERO,
-                60_000,
-            )
-            .ending(),
-    );
-    let mut slow = gateway.open_chat(&chat::streamed("slow"));
-    let began = Instant::now();
-    let mut read = 0;
-    while began.elapsed() < Duration::from_secs(240) {
-        read += slow.read_some(1024);
-        if upstream.chats()[0].ended.is_some() {
-            break;
-        }
-        std::thread::sleep(Duration::from_secs(1));
-    }
-    println!("recorded so far: {}", gateway.status()["recent"]);
-    let ended = upstream.chats()[0].ended;
-    println!(
-        "1 kB/s for {:?}: {read} bytes, ended: {ended:?}",
-        began.elapsed()
-    );
-    assert!(ended.is_none(), "it moves");
-    drop(slow);
-    upstream.until_ended(0);
     gateway.stands(&upstream);
 }

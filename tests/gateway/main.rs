@@ -21,6 +21,7 @@ mod browser;
 mod config;
 mod connect;
 mod content;
+mod disconnects;
 mod faults;
 mod framing;
 mod health;
@@ -36,7 +37,7 @@ mod load;
 mod memory;
 #[cfg(target_os = "linux")]
 mod memory_live;
-mod pages;
+mod origins;
 mod panics;
 mod pause;
 #[cfg(unix)]

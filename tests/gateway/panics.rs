@@ -140,7 +140,7 @@ fn a_panic_of_one_request_disturbs_no_other() {
 }
 
 #[test]
-fn a_panic_says_where_and_never_what() {
+fn a_panic_logs_where_and_never_what() {
     let upstream = Upstream::plain();
     let (mut gateway, file) = started(&upstream);
     for stage in ["Gate", "Trim", "Head"] {

@@ -204,7 +204,7 @@ fn a_server_that_says_busy_for_ever_does_not_keep_the_slot() {
 fn a_reader_that_stops_reading_is_cut() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("timeouts.write_idle_s = 1")
+        .http_limits("write_idle_ms=1000")
         .start();
     let piece = chunk(delta(&"x".repeat(60_000)).as_bytes());
     upstream.next_chat(
@@ -226,7 +226,7 @@ fn a_reader_that_stops_reading_is_cut() {
 fn a_slow_reader_that_moves_is_not_cut() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("timeouts.write_idle_s = 2")
+        .http_limits("write_idle_ms=2000")
         .start();
     let text = "x".repeat(60_000);
     let piece = chunk(delta(&text).as_bytes());

@@ -1,7 +1,7 @@
 //! The rows of the menu. What stands in it depends on the state; the order never does.
 
 use http::Method;
-use oneslot::admit::route::{self, Admin};
+use oneslot::http::router::{Admin, Target};
 use oneslot::telemetry::snapshot::Face;
 
 use super::sentence::{memory, minutes};
@@ -218,7 +218,9 @@ impl Dialect {
             Self::Ollama => "/api/chat",
             Self::Anthropic => "/v1/messages",
         };
-        let routed = route::resolve(&Method::POST, path, None, Admin::Blocked).is_ok();
+        let routed = Target::of(path)
+            .resolve(&Method::POST, None, Admin::Blocked)
+            .is_ok();
         let kind = seen.snapshot.upstream.kind.as_deref();
         routed
             && match self {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oneslot::config::Loaded;
-use oneslot::gateway::{self, Options, Running, StartError};
+use oneslot::server::{self, Options, Running, StartError};
 use oneslot::state::{Lock, LockError, read_running};
 use oneslot::telemetry::log::{self, Log};
 use tokio::time::sleep;
@@ -96,7 +96,7 @@ async fn serve(shared: &Arc<Shared>, lock: Lock, log: &mut Option<Log>) -> bool 
         // Kept here, since a gateway that does not start would take it along.
         log: None,
     };
-    match gateway::start(options).await {
+    match server::start(options).await {
         Ok(running) => {
             tracing::info!(addresses = ?running.addresses(), "serving");
             follow(shared, running, log.as_ref()).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oneslot::gateway::Gateway;
+use oneslot::context::Context as Gateway;
 use oneslot::telemetry::log::Log;
 use oneslot::telemetry::snapshot::{Face, Snapshot};
 use tokio::time::{Sleep, sleep};

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use http::Method;
-use oneslot::gateway::Gateway;
+use oneslot::context::Context as Gateway;
 use oneslot::scheduler::pause::{Pause, Running};
 use oneslot::state::read_running;
 use serde::Serialize;

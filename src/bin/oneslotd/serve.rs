@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use oneslot::config::Flag;
-use oneslot::gateway::{self, Options, StartError};
+use oneslot::server::{self, Options, StartError};
 use oneslot::state::{Lock, LockError, StateDir};
 use oneslot::telemetry::log::{self, Log};
 
@@ -25,9 +25,9 @@ pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
     }
     let log = logging(loaded.settings.log.level.name(), &state);
     let serve = if serve.demo {
-        gateway::Serve::Demo
+        server::Serve::Demo
     } else {
-        gateway::Serve::Upstream
+        server::Serve::Upstream
     };
     let options = Options {
         loaded,
@@ -41,7 +41,7 @@ pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::of(&error))?;
     let served = runtime.block_on(until_stopped(options, &sources.file));
-    gateway::end(runtime);
+    server::end(runtime);
     served
 }
 
@@ -49,7 +49,7 @@ async fn until_stopped(options: Options, file: &Path) -> Result<(), Failure> {
     // Heard from the first moment on, so that a signal during the start is not lost.
     let mut stop = Stop::new().map_err(|error| Failure::of(&error))?;
     let running = tokio::select! {
-        running = gateway::start(options) => running.map_err(|error| not_started(&error, file))?,
+        running = server::start(options) => running.map_err(|error| not_started(&error, file))?,
         () = stop.asked() => return Ok(()),
     };
     for (at, address) in running.addresses().iter().enumerate() {

@@ -102,6 +102,18 @@ impl Client {
         self.socket.write_all(bytes)
     }
 
+    /// Sends as many of the bytes as the system takes at once.
+    pub(crate) fn send_at_once(&self, bytes: &[u8]) {
+        let mut socket = self.socket.try_clone().expect("a socket can be shared");
+        socket
+            .set_nonblocking(true)
+            .expect("a socket can be nonblocking");
+        let _ = socket.write(bytes);
+        socket
+            .set_nonblocking(false)
+            .expect("a socket can be blocking");
+    }
+
     /// Waits for the head of the answer; interim heads (1xx) are skipped.
     pub(crate) fn head(&mut self) -> Head {
         self.head_within(LIMIT)
@@ -190,17 +202,6 @@ impl Client {
         head
     }
 
-    /// Takes at most so many bytes off the socket, whatever they are; how many there were.
-    pub(crate) fn read_some(&mut self, most: usize) -> usize {
-        let mut buffer = vec![0; most];
-        self.socket
-            .set_read_timeout(Some(LIMIT))
-            .expect("a read can have a limit");
-        self.socket
-            .read(&mut buffer)
-            .expect("the gateway goes on sending")
-    }
-
     /// Waits until the gateway closes; says how.
     pub(crate) fn closed(&mut self) -> End {
         let deadline = Instant::now() + LIMIT;
@@ -244,7 +245,7 @@ impl Client {
         }
     }
 
-    /// Bytes the system holds for this client, unread.
+    /// Whether the system holds bytes for this client, unread.
     pub(crate) fn has_unread(&self) -> bool {
         let mut byte = [std::mem::MaybeUninit::uninit(); 1];
         SockRef::from(&self.socket)

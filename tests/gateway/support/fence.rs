@@ -23,7 +23,7 @@ pub(crate) fn settled(gateway: &Gateway, upstream: &Upstream) {
     });
 }
 
-/// Does something that must leave the upstream alone and take no place in the line.
+/// Does something that must leave the upstream alone and take no place in the queue.
 pub(crate) fn untouched<T>(
     gateway: &Gateway,
     upstream: &Upstream,

@@ -65,6 +65,11 @@ impl Setup {
         self
     }
 
+    /// With other limits of its HTTP edge than a person has (`header_ms=1000 connections=8`).
+    pub(crate) fn http_limits(self, limits: &str) -> Self {
+        self.env("ONESLOT_TEST_LIMITS", limits)
+    }
+
     pub(crate) fn arg(mut self, arg: &str) -> Self {
         self.args.push(arg.to_owned());
         self
