@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::context::{Context, lock};
 use crate::server::StartError;
+use crate::telemetry::message::Fact;
 use crate::upstream::process;
 
 use super::connection;
@@ -142,8 +143,8 @@ impl Listeners {
             });
             match listen_once_free(&new, port, &in_the_way).await {
                 Ok((listeners, notices)) => {
-                    for (code, text) in notices {
-                        context.notices.add(code, &text);
+                    for fact in notices {
+                        context.notices.add(fact);
                     }
                     for bound in listeners {
                         self.open(context, bound);
@@ -216,14 +217,8 @@ impl Listeners {
             context.notices.remove(LOST);
         } else {
             let addresses: Vec<String> = lost.iter().map(|one| one.actual.to_string()).collect();
-            let addresses = addresses.join(", ");
-            context.notices.add(
-                LOST,
-                &format!(
-                    "OneSlot no longer listens on {addresses}: it tries again every second, until \
-                     `listen` names another address"
-                ),
-            );
+            let list = addresses.join(", ");
+            context.notices.add(Fact::ListenLost { list });
         }
         let before = self.lost.send_replace(lost.clone());
         if lost == before {
@@ -289,7 +284,7 @@ async fn listen_once_free(
     new: &[SocketAddr],
     port: Option<u16>,
     closed: &[Address],
-) -> Result<(Vec<Bound>, Vec<(&'static str, String)>), StartError> {
+) -> Result<(Vec<Bound>, Vec<Fact>), StartError> {
     let end = Instant::now() + FREED_WITHIN;
     let is_free = || closed.iter().all(|address| bound(address.actual).is_ok());
     while !is_free() && Instant::now() < end {
@@ -305,7 +300,7 @@ async fn listen_once_free(
 pub(crate) async fn listen(
     addresses: &[SocketAddr],
     port: Option<u16>,
-) -> Result<(Vec<Bound>, Vec<(&'static str, String)>), StartError> {
+) -> Result<(Vec<Bound>, Vec<Fact>), StartError> {
     let mut listeners = Vec::new();
     let mut notices = Vec::new();
     let first = *addresses.first().ok_or(StartError::NoAddress)?;
@@ -330,16 +325,21 @@ pub(crate) async fn listen(
             }
             Err(source) if asked == first => return Err(unbound(address, source).await),
             Err(error) if is_no_family(&error) => {
-                notices.push((
-                    "one_family",
-                    format!("Not listening on {address}: this machine has no such addresses"),
-                ));
+                notices.push(Fact::OneFamily {
+                    address: address.to_string(),
+                });
             }
             Err(_) => {
-                let who = holder(address)
-                    .await
-                    .unwrap_or_else(|| "another program".to_owned());
-                notices.push(("foreign_listener", format!("{who} listens on {address}: clients that say localhost may reach it instead of OneSlot. Use {first} in their base URL")));
+                let program = holder(address).await;
+                let (address, own) = (address.to_string(), first.to_string());
+                notices.push(match program {
+                    Some(program) => Fact::ForeignListener {
+                        address,
+                        program,
+                        own,
+                    },
+                    None => Fact::ForeignListenerUnknown { address, own },
+                });
             }
         }
     }
@@ -444,7 +444,7 @@ mod tests {
     fn lost_notice(context: &Context) -> Option<String> {
         let notices = context.notices.all();
         let lost = notices.into_iter().find(|one| one.code == LOST);
-        lost.map(|one| one.text)
+        lost.map(|one| one.to_string())
     }
 
     #[tokio::test]

@@ -23,10 +23,10 @@ use crate::api;
 use crate::config::Settings;
 use crate::context::Context;
 use crate::fault_injection;
-use crate::monitor::probe::LOOP;
 use crate::proxy::body::{ResponseBody, full};
 use crate::refusal::{Dialect, Part, Refusal, Wanted};
 use crate::scheduler::queue::RequestId;
+use crate::telemetry::message::Fact;
 use crate::telemetry::{self, Lane, PendingRecord};
 
 use super::body::RequestBody;
@@ -200,10 +200,7 @@ fn admit(
     check_body_type(&parts.method, &parts.headers, &visitor)?;
     check_announced_size(&parts.headers, context.limits.body_bytes)?;
     if context.hop.is_loop(&parts.headers) {
-        context.notices.add(
-            LOOP,
-            "upstream.base_url leads back to this gateway, perhaps through another OneSlot: point it at the model server",
-        );
+        context.notices.add(Fact::Loop);
         return Err(Refusal::Loop);
     }
     Ok(routed)

@@ -11,6 +11,7 @@ use crate::http::catch_panic::catch_panic;
 use crate::refusal::Outage;
 use crate::scheduler::queue::RequestId;
 use crate::scheduler::{Event, ProbeReport, SETTLE_CEILING};
+use crate::telemetry::message::Fact;
 use crate::upstream::current::Search;
 use crate::upstream::handle::UpstreamHandle;
 use crate::upstream::{Access, Kind, Probe};
@@ -71,10 +72,8 @@ async fn search(context: &Context) -> Option<ProbeReport> {
         Search::Linked(roots) => {
             context.reads.forget();
             if roots.len() > 1 {
-                context.notices.add(
-                    "several_servers",
-                    &format!("Several model servers run: {}. The first is used; set upstream.base_url to choose another", roots.join(", ")),
-                );
+                let list = roots.join(", ");
+                context.notices.add(Fact::SeveralServers { list });
             }
             if let Some(handle) = context.link() {
                 read_window(context, &handle).await;

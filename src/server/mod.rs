@@ -31,6 +31,7 @@ use crate::scheduler::{Effect, Event, Rules, SchedulerHandle};
 use crate::state::{Lock, StateDir};
 use crate::telemetry::Recorder;
 use crate::telemetry::log::Log;
+use crate::telemetry::message::Fact;
 use crate::upstream::Root;
 use crate::upstream::current::CurrentUpstream;
 
@@ -93,8 +94,8 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     let base_url = loaded.settings.upstream.base_url.clone();
     let demo_root = demo.as_ref().map(|_| base_url);
     let (context, effects) = build(loaded, state, lock, log, demo_root);
-    for (code, text) in notices {
-        context.notices.add(code, &text);
+    for fact in notices {
+        context.notices.add(fact);
     }
     report_settings(&context);
     let settings = context.settings();
@@ -266,15 +267,19 @@ fn report_settings(context: &Context) {
         let (file, good) = (loaded.sources.file.display(), good.display());
         tracing::warn!(%file, %good, "there is no settings file; serving defaults, the last good copy is kept");
     }
-    let (locks, others): (Vec<&Notice>, Vec<&Notice>) = loaded
-        .notices
-        .iter()
-        .partition(|notice| matches!(notice, Notice::Locked { .. }));
-    for (code, notices) in [("configuration", others), ("configuration_locked", locks)] {
-        if !notices.is_empty() {
-            let texts: Vec<String> = notices.into_iter().map(Notice::to_string).collect();
-            context.notices.add(code, &texts.join(". "));
+    let mut details = Vec::new();
+    for notice in &loaded.notices {
+        if let Notice::Locked { faults } = notice {
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            let faults = faults.join("; ");
+            context.notices.add(Fact::ConfigurationLocked { faults });
+        } else {
+            details.push(notice.to_string());
         }
+    }
+    if !details.is_empty() {
+        let details = details.join(". ");
+        context.notices.add(Fact::Configuration { details });
     }
 }
 

@@ -108,7 +108,12 @@ fn each_state_of_a_real_server_is_seen_when_it_comes() {
     change_settings(&tray, &desktop, |text| {
         format!("{text}pressure.ram_elevated_percent = 100\npressure.ram_elevated_mib = 1000000\n")
     });
-    let look = seen(&tray, &icon, "degraded", "Memory is low: answers are shortened");
+    let look = seen(
+        &tray,
+        &icon,
+        "degraded",
+        "Memory is low: answers are shortened",
+    );
     new(look, "degraded");
     change_settings(&tray, &desktop, |text| {
         let kept = text

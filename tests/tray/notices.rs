@@ -112,7 +112,7 @@ fn a_lost_server_and_short_memory_are_told_once_each_and_flaps_are_not() {
     }
     let down = "OpenAI-compatible server stopped responding";
     let told = both.until_told(&[down, "Memory is low"]);
-    assert!(told[0].text.contains("looks again by itself"), "{told:?}");
+    assert!(told[0].text.contains("retries automatically"), "{told:?}");
     assert!(told[1].text.starts_with("RAM available"), "{told:?}");
     let told = lost.until_told(&["OpenAI-compatible server 停止响应"]);
     assert!(told[0].text.contains("自动重试"), "{told:?}");
@@ -165,7 +165,9 @@ fn a_taken_port_is_told_once_with_what_to_do_and_not_where_that_was_switched_off
     assert!(told[0].text.contains("端口被其他程序占用"), "{told:?}");
     let told = other.until_told(&["OneSlot is not serving"]);
     assert!(told[0].text.contains("see why"), "{told:?}");
-    other.icon.until_says(LIMIT, "Not serving: it could not start");
+    other
+        .icon
+        .until_says(LIMIT, "Not serving: it could not start");
     // It is tried again every five seconds, and that is no news.
     std::thread::sleep(Duration::from_secs(11));
     english.told(&["OneSlot is not serving"]);

@@ -9,13 +9,14 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use oneslot::config::{
-    self, EditError, Fault as ConfigFault, Loaded, MEMBERS, Notice, Place, Sources,
+    self, Basis, EditError, Fault as ConfigFault, Loaded, MEMBERS, Notice, Place, Sources,
 };
+use oneslot::telemetry::message::{Fact, Message};
 use serde::{Deserialize, Serialize};
 use tauri::State;
 
 use crate::app::App;
-use crate::serving::{Fault, Serving};
+use crate::serving::{self, Fault, Serving};
 
 pub use spelling::{Kind, Member, Origin, Unit, Value};
 
@@ -44,7 +45,7 @@ pub enum Changed {
         /// All settings after it.
         page: SettingsPage,
         /// What a person should know of how it was written.
-        note: Option<String>,
+        note: Option<Message>,
     },
     /// It was not.
     Refused {
@@ -161,9 +162,19 @@ fn changed(serving: &Serving, path: &str, value: Option<Value>) -> Result<Change
         Ok(basis) => Ok(Changed::Done {
             ok: true,
             page: page(sources)?,
-            note: basis.note(),
+            note: note(basis),
         }),
         Err(error) => Ok(refused(said(error))),
+    }
+}
+
+fn note(basis: Basis) -> Option<Message> {
+    match basis {
+        Basis::File => None,
+        Basis::Good { file, good } => {
+            let (file, good) = (file.display().to_string(), good.display().to_string());
+            Some(Fact::SettingsRestored { file, good }.message())
+        }
     }
 }
 
@@ -193,7 +204,7 @@ fn said(error: EditError) -> String {
         EditError::Find { .. }
         | EditError::ReadOnly { .. }
         | EditError::Lock { .. }
-        | EditError::Write { .. } => Fault::failed(&error).text,
+        | EditError::Write { .. } => serving::chain(&error),
     }
 }
 

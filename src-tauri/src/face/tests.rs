@@ -1,8 +1,9 @@
 //! Every state of the design, as icon, words and rows.
 
 use jiff::tz::TimeZone;
+use oneslot::telemetry::message::Fact;
 use oneslot::telemetry::snapshot::{
-    Face as Icon, Item, Level, Notice, Pause, Phase, Pressure, Queue, Ram, Snapshot, Upstream,
+    Face as Icon, Item, Level, Pause, Phase, Pressure, Queue, Ram, Snapshot, Upstream,
 };
 
 use super::*;
@@ -84,10 +85,10 @@ fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
         upstream: Upstream::default(),
         ..served(Icon::NotServing)
     };
-    taken.notices.push(Notice {
-        code: "port_taken".to_owned(),
-        text: "127.0.0.1:11411 is held by python3 (process 2841)".to_owned(),
-    });
+    let address = "127.0.0.1:11411".to_owned();
+    let program = "python3 (pid 2841)".to_owned();
+    let fact = Fact::PortTaken { address, program };
+    taken.notices.push(fact.message());
     let mut reserved = taken.clone();
     reserved.notices[0].code = "port_refused".to_owned();
     let paused = |until_ms: Option<u64>| Snapshot {

@@ -241,7 +241,9 @@ fn a_change_that_lasts_is_said_aloud_once_and_what_passes_is_not() {
         json!(["polite", "true"]),
         "it waits until it may speak"
     );
-    let slot = stage.panel.has(&format!("{}//*[@aria-live]", card("Current request")));
+    let slot = stage
+        .panel
+        .has(&format!("{}//*[@aria-live]", card("Current request")));
     assert!(!slot, "numbers that tick are never said by themselves");
     stage.panel.close();
 }

@@ -287,9 +287,11 @@ fn memory_its_level_and_what_it_does_to_answers_are_told() {
     panel.until_text("//h1", "the sentence tells of it", |said| {
         said == "Memory is low: answers are shortened"
     });
-    panel.until_text(&card("Current request"), "what it does to the next answer", |said| {
-        said.contains("Next answer: at most") && said.contains("memory is low")
-    });
+    panel.until_text(
+        &card("Current request"),
+        "what it does to the next answer",
+        |said| said.contains("Next answer: at most") && said.contains("memory is low"),
+    );
     stage.panel.close();
 }
 
@@ -401,7 +403,10 @@ fn what_became_of_requests_is_told_with_code_cut_and_limit() {
     let said = panel.text_of(&row(done));
     let dropped = record["dropped"].as_u64().unwrap();
     assert!(dropped > 0, "the chat was too long: {record}");
-    assert!(said.contains(&format!("{dropped} messages dropped")), "{said}");
+    assert!(
+        said.contains(&format!("{dropped} messages dropped")),
+        "{said}"
+    );
     panel.click(&format!("{}//summary", row(done)));
     let (before, after) = (
         grouped(&record["prompt_before"]),
@@ -458,7 +463,11 @@ fn an_app_is_ticked_when_it_first_calls_and_its_set_up_is_copied() {
     panel.until_text(&row("Cline"), "a path of its own names it", |said| {
         said.contains("Connected")
     });
-    assert!(panel.text_of(&row("Open WebUI")).contains("Not connected yet"));
+    assert!(
+        panel
+            .text_of(&row("Open WebUI"))
+            .contains("Not connected yet")
+    );
     stage
         .ask_as("OpenWebUI/0.5", &chat::whole("hello"))
         .finish();

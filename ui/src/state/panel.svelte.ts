@@ -5,8 +5,17 @@
 import { getContext, setContext } from "svelte";
 
 import type { Host } from "../host/host";
-import type { Changed, Fault, Language, Shell, ShellWish, Snapshot, Update } from "../host/types";
-import { heard, type Key, type Params, word } from "../i18n/translate";
+import type {
+  Changed,
+  Fault,
+  Language,
+  Message,
+  Shell,
+  ShellWish,
+  Snapshot,
+  Update,
+} from "../host/types";
+import { type Key, messageText, type Params, word } from "../i18n/translate";
 import { clock, shortened } from "./format";
 import { isSilent, type Known, nothing, reduce } from "./reduce";
 import { type Saying, statusText } from "./status_text";
@@ -129,8 +138,9 @@ export class Panel {
     return word(this.language, key, params);
   }
 
-  hears(sentence: string): string {
-    return heard(this.language, sentence);
+  /** A message of the host in words. */
+  message(message: Message): string {
+    return messageText(this.language, message);
   }
 
   // --- Wishes ---
@@ -152,14 +162,14 @@ export class Panel {
   async wishChange(act: () => Promise<Changed>): Promise<boolean> {
     return this.wish(async () => {
       const changed = await act();
-      if (!changed.ok) throw { code: "REFUSED", text: changed.reason } satisfies Fault;
+      if (!changed.ok) throw { code: "REFUSED", message: failed(changed.reason) } satisfies Fault;
       this.tellOf(changed.note);
     });
   }
 
   /** What a person should know of a change that was written. */
-  tellOf(note: string | null): void {
-    if (note !== null) this.success = this.hears(note);
+  tellOf(note: Message | null): void {
+    if (note !== null) this.success = this.message(note);
   }
 
   async changeShell(wish: ShellWish): Promise<void> {
@@ -174,14 +184,21 @@ export class Panel {
   }
 
   private fail(fault: unknown): void {
-    this.failure = this.say("failed", { reason: this.hears(faultText(fault)) });
+    this.failure = this.say("failed", { reason: this.message(messageOf(fault)) });
   }
 }
 
-/** The sentence of whatever a promise of the host was rejected with. */
-export function faultText(fault: unknown): string {
-  if (typeof fault === "object" && fault !== null && "text" in fault) return String(fault.text);
-  return fault instanceof Error ? fault.message : String(fault);
+/** What a promise of the host was rejected with, as a message. */
+function messageOf(fault: unknown): Message {
+  if (typeof fault === "object" && fault !== null && "message" in fault) {
+    const { message } = fault as Fault | Error;
+    return typeof message === "string" ? failed(message) : message;
+  }
+  return failed(String(fault));
+}
+
+function failed(error: string): Message {
+  return { code: "failed", params: { error } };
 }
 
 const KEY = Symbol("panel");

@@ -2,7 +2,7 @@
  * The one sentence on top and the line under it: a pure function of the snapshot. The tray says
  * the same words.
  */
-import type { Face, Item, Notice, Snapshot } from "../host/types";
+import type { Death, Face, Item, Message, Snapshot } from "../host/types";
 import type { Key, Params } from "../i18n/translate";
 
 /** What colour a face has, if any: work, well, shortened or waiting, broken, structure. */
@@ -84,6 +84,7 @@ export function statusText(
 function whyNotServing(snapshot: Snapshot): Key {
   switch (portTrouble(snapshot)?.code) {
     case "port_taken":
+    case "port_taken_unknown":
       return "face.not_serving";
     case "port_refused":
       return "face.not_serving.refused";
@@ -92,11 +93,11 @@ function whyNotServing(snapshot: Snapshot): Key {
   }
 }
 
+const PORT_TROUBLES = new Set(["port_taken", "port_taken_unknown", "port_refused"]);
+
 /** What keeps a gateway from serving, if it is only its port. */
-export function portTrouble(snapshot: Snapshot): Notice | undefined {
-  return snapshot.notices.find(
-    (notice) => notice.code === "port_taken" || notice.code === "port_refused",
-  );
+export function portTrouble(snapshot: Snapshot): Message | undefined {
+  return snapshot.notices.find(({ code }) => PORT_TROUBLES.has(code));
 }
 
 function working(snapshot: Snapshot, unnamed: Unnamed): Saying {
@@ -124,4 +125,20 @@ export function queuedItems(snapshot: Snapshot): Item[] {
   return snapshot.queue.items
     .filter((item) => item.position > 0)
     .sort((a, b) => a.position - b.position);
+}
+
+/** How the model server's process ended, as a message. */
+export function deathMessage({ how, status }: Death): Message {
+  switch (how) {
+    case "exited":
+      return { code: "process_exited", params: { status: status ?? 0 } };
+    case "killed":
+      return { code: "process_killed", params: { signal: status ?? 0 } };
+    case "out_of_memory":
+      return { code: "process_out_of_memory", params: {} };
+    case "likely_out_of_memory":
+      return { code: "process_likely_out_of_memory", params: {} };
+    case "unknown":
+      return { code: "process_gone", params: {} };
+  }
 }

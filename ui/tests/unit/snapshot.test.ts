@@ -65,9 +65,9 @@ describe("the status text", () => {
 
   it("blames the port only where the port is in the way", () => {
     const { snapshot } = scenario("not_serving", FIXED_NOW);
-    snapshot.notices = [{ code: "start_failed", text: "listen: no address" }];
+    snapshot.notices = [{ code: "start_failed", params: { error: "listen: no address" } }];
     expect(statusText(snapshot, unnamed, at).key).toBe("face.not_serving.failed");
-    snapshot.notices = [{ code: "port_refused", text: "127.0.0.1:80 is reserved" }];
+    snapshot.notices = [{ code: "port_refused", params: { address: "127.0.0.1:80" } }];
     expect(statusText(snapshot, unnamed, at).key).toBe("face.not_serving.refused");
   });
 

@@ -57,7 +57,10 @@ export function fake(wish: FakeWish): Host {
   async function act<T>(name: string, then: () => T): Promise<T> {
     await new Promise((done) => setTimeout(done, 20));
     if (wish.fail === name) {
-      throw { code: "FAILED", text: "the gateway did not answer" } satisfies Fault;
+      throw {
+        code: "FAILED",
+        message: { code: "failed", params: { error: "the gateway did not answer" } },
+      } satisfies Fault;
     }
     return then();
   }
