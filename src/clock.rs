@@ -144,6 +144,11 @@ pub fn unix_ms() -> i64 {
         .unwrap_or(0)
 }
 
+/// Whole milliseconds of a duration.
+pub(crate) fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

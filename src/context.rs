@@ -11,12 +11,10 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use crate::api::events::StreamPermits;
-use crate::api::passthrough::Reads;
+use crate::api::read_cache::ReadCache;
 use crate::config::{Loaded, Settings};
 use crate::http::body::BodyBudget;
-use crate::http::limits::Limits;
-use crate::http::listeners::Listeners;
+use crate::http::limits::{FOLLOWERS, Limits};
 use crate::http::security::blocked_origins::BlockedOrigins;
 use crate::http::security::loop_detection::Hop;
 use crate::memory::readings::Readings;
@@ -48,17 +46,16 @@ pub struct Context {
     pub(crate) memory: Readings,
     /// Models that were seen to think before they answer.
     pub(crate) thinking: ThinkingModels,
-    pub(crate) reads: Reads,
+    pub(crate) reads: ReadCache,
     /// Hosts and origins that were refused.
     pub(crate) blocked_origins: BlockedOrigins,
     /// What one client may use.
     pub(crate) limits: Limits,
     /// Bytes of request bodies that may be held.
     pub(crate) bodies: BodyBudget,
-    /// The addresses served on.
-    pub(crate) listeners: Listeners,
-    /// Permits of event streams.
-    pub(crate) streams: StreamPermits,
+    /// Permits of clients that follow the events.
+    pub(crate) followers: Arc<Semaphore>,
+    addresses: RwLock<Vec<SocketAddr>>,
     /// The mark on requests to the upstream, by which a loop is recognised.
     pub(crate) hop: Hop,
     /// Taken while a large body is parsed, one at a time.
@@ -104,12 +101,12 @@ impl Context {
             process: ProcessTracker::new(),
             memory: Readings::new(&settings.pressure),
             thinking: ThinkingModels::default(),
-            reads: Reads::default(),
+            reads: ReadCache::default(),
             blocked_origins: BlockedOrigins::default(),
             limits,
             bodies: BodyBudget::new(limits.held_bytes),
-            listeners: Listeners::new(&limits),
-            streams: StreamPermits::new(),
+            addresses: RwLock::default(),
+            followers: Arc::new(Semaphore::new(FOLLOWERS)),
             hop: parts.hop,
             large: Semaphore::new(1),
             writing_pause: Mutex::default(),
@@ -152,7 +149,18 @@ impl Context {
 
     /// The addresses of the open listeners.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.addresses()
+        self.addresses
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Replaces the addresses of the open listeners.
+    pub(crate) fn set_addresses(&self, addresses: Vec<SocketAddr>) {
+        *self
+            .addresses
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = addresses;
     }
 
     /// The id of a new request.

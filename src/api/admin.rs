@@ -10,9 +10,9 @@ use http::{HeaderValue, Response, StatusCode};
 use serde::Deserialize;
 
 use crate::context::Context;
+use crate::http::admission::AdmittedRequest;
 use crate::http::body::RequestBody;
 use crate::http::router::Own;
-use crate::http::service::{AdmittedRequest, has_token};
 use crate::monitor;
 use crate::proxy::body::{ResponseBody, full};
 use crate::refusal::Refusal;
@@ -47,14 +47,7 @@ pub(crate) async fn own(
             monitor::memory::read(context);
             Ok(json(StatusCode::OK, &context.snapshot()))
         }
-        Own::Events => {
-            let is_holder = has_token(context, &request.parts.headers);
-            events::stream(
-                context,
-                request.parts.uri.query().unwrap_or_default(),
-                is_holder,
-            )
-        }
+        Own::Events => events::stream(context, request.parts.uri.query().unwrap_or_default()),
         Own::Metrics => {
             monitor::memory::read(context);
             let text = metrics::render(&context.snapshot(), &context.recorder.counts());

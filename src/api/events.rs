@@ -13,10 +13,11 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response};
 use http_body::{Body, Frame};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, Sleep};
 
 use crate::context::{Context, Watcher};
+use crate::http::limits::FOLLOWERS;
 use crate::proxy::body::{ResponseBody, boxed};
 use crate::refusal::{Part, Refusal};
 use crate::telemetry::snapshot::{Face, Snapshot};
@@ -31,41 +32,6 @@ const QUIET_EVENT: Duration = Duration::from_secs(10);
 /// … and this often where nothing counts down and no person looks.
 const UNSEEN_EVENT: Duration = Duration::from_secs(60);
 
-/// So many clients may follow the events at once: a panel, a terminal, some programs.
-const FOR_ALL: usize = 12;
-/// So many more who hold the control token: any program may take the others, and the tray must
-/// still see what goes on.
-const FOR_TOKEN_HOLDERS: usize = 4;
-
-/// The permits of clients that follow the events.
-#[derive(Debug)]
-pub(crate) struct StreamPermits {
-    all: Arc<Semaphore>,
-    token_holders: Arc<Semaphore>,
-}
-
-impl StreamPermits {
-    /// All of them free.
-    pub(crate) fn new() -> Self {
-        Self {
-            all: Arc::new(Semaphore::new(FOR_ALL)),
-            token_holders: Arc::new(Semaphore::new(FOR_TOKEN_HOLDERS)),
-        }
-    }
-
-    fn acquire(&self, is_holder: bool) -> Result<OwnedSemaphorePermit, Refusal> {
-        let reserved = is_holder.then_some(&self.token_holders);
-        let mut permits = std::iter::once(&self.all).chain(reserved);
-        let limit = FOR_ALL + if is_holder { FOR_TOKEN_HOLDERS } else { 0 };
-        permits
-            .find_map(|permits| Arc::clone(permits).try_acquire_owned().ok())
-            .ok_or(Refusal::TooLarge {
-                part: Part::Watchers,
-                limit: limit as u64,
-            })
-    }
-}
-
 /// Begins an event stream. With `watched=yes` in the query a person looks at it: only then is the
 /// server probed more often.
 ///
@@ -74,9 +40,13 @@ impl StreamPermits {
 pub(super) fn stream(
     context: &Arc<Context>,
     query: &str,
-    is_holder: bool,
 ) -> Result<Response<ResponseBody>, Refusal> {
-    let permit = context.streams.acquire(is_holder)?;
+    let permit = Arc::clone(&context.followers)
+        .try_acquire_owned()
+        .map_err(|_| Refusal::TooLarge {
+            part: Part::Watchers,
+            limit: FOLLOWERS as u64,
+        })?;
     let mut changes = context.scheduler.changes();
     changes.mark_changed();
     let is_watched = query.split('&').any(|member| member == "watched=yes");

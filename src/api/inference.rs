@@ -8,9 +8,9 @@ use std::sync::Arc;
 use http::Response;
 
 use crate::context::Context;
+use crate::http::admission::AdmittedRequest;
 use crate::http::body::{Received, RequestBody};
 use crate::http::security::upstream_headers::upstream_headers;
-use crate::http::service::AdmittedRequest;
 use crate::proxy::body::ResponseBody;
 use crate::proxy::{self, Call};
 use crate::refusal::Refusal;

@@ -8,4 +8,5 @@ mod commands;
 pub(crate) mod events;
 pub(crate) mod inference;
 pub(crate) mod passthrough;
+pub(crate) mod read_cache;
 mod status;

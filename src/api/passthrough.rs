@@ -1,23 +1,22 @@
 //! Routes beside the slot: the upstream's read-only responses while a generation runs.
 //!
 //! Nothing is sent during a cooldown; a copy of an earlier response serves then, and where the
-//! upstream is slow. Copies are kept in memory only, few and small.
+//! upstream is slow. Not here: the copies ([`super::read_cache`]).
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::response::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use tokio::time::timeout;
 
-use crate::context::{Context, lock};
+use crate::context::Context;
+use crate::http::admission::{AdmittedRequest, now_ms};
 use crate::http::body::RequestBody;
 use crate::http::security::headers::downward;
 use crate::http::security::upstream_headers::upstream_headers;
-use crate::http::service::{AdmittedRequest, now_ms};
 use crate::proxy::body::buffered::{Held, hold};
 use crate::proxy::body::{ResponseBody, full};
 use crate::refusal::{Clock, Outage, Refusal};
@@ -31,73 +30,13 @@ use crate::upstream::{Kind, error_of, says_loop, without_sent_keys};
 const SLOW: Duration = Duration::from_secs(2);
 /// A read without a copy may take this long.
 const LIMIT: Duration = Duration::from_secs(30);
-/// A larger response is not kept.
-const COPY_LIMIT: usize = 1 << 20;
 /// A response beside the slot is buffered up to this many bytes.
 const ANSWER_LIMIT: usize = 16 << 20;
-/// How many responses are kept.
-const COPIES: usize = 32;
-
-const COPY_AGE: HeaderName = HeaderName::from_static("age");
-
-/// Copies of read-only responses, by path and query.
-#[derive(Debug, Default)]
-pub(crate) struct Reads {
-    copies: Mutex<HashMap<String, Copy>>,
-}
-
-#[derive(Debug, Clone)]
-struct Copy {
-    head: HeaderMap,
-    body: Bytes,
-    kept: tokio::time::Instant,
-}
 
 /// Status and headers of a response.
 struct ResponseHead {
     status: StatusCode,
     headers: HeaderMap,
-}
-
-impl Reads {
-    /// Keeps the list of models a probe brought.
-    pub(crate) fn keep_models(&self, body: Bytes) {
-        let mut head = HeaderMap::new();
-        head.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        self.keep(
-            "/v1/models".to_owned(),
-            downward(StatusCode::OK, &head),
-            body,
-        );
-    }
-
-    /// Forgets everything: it was another server's.
-    pub(crate) fn forget(&self) {
-        lock(&self.copies).clear();
-    }
-
-    fn keep(&self, key: String, head: HeaderMap, body: Bytes) {
-        let mut copies = lock(&self.copies);
-        if body.len() <= COPY_LIMIT && (copies.len() < COPIES || copies.contains_key(&key)) {
-            copies.insert(
-                key,
-                Copy {
-                    head,
-                    body,
-                    kept: tokio::time::Instant::now(),
-                },
-            );
-        }
-    }
-
-    fn copy(&self, key: &str) -> Option<Response<ResponseBody>> {
-        let copy = lock(&self.copies).get(key).cloned()?;
-        let mut response = Response::new(full(copy.body));
-        *response.headers_mut() = copy.head;
-        let age = HeaderValue::from(copy.kept.elapsed().as_secs());
-        response.headers_mut().insert(COPY_AGE, age);
-        Some(response)
-    }
 }
 
 /// `GET /`: says what this is; in front of an Ollama server in the words its clients look for.
@@ -154,13 +93,7 @@ async fn relayed(
         Some(query) => format!("{path}?{query}"),
         None => path.to_owned(),
     };
-    let copy = || {
-        if cacheable {
-            context.reads.copy(&target)
-        } else {
-            None
-        }
-    };
+    let copy = || cacheable.then(|| context.reads.copy(&target)).flatten();
     if let Some(refusal) = unreachable(context) {
         return copy().ok_or(refusal);
     }

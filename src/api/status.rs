@@ -170,7 +170,7 @@ fn item(ticket: &Ticket, position: u64, waiters: &HashMap<RequestId, Waiter>, no
         app: stats.map(|stats| stats.app.clone()),
         position,
         phase,
-        age_ms: crate::proxy::ms(now.at.saturating_sub(ticket.arrived)),
+        age_ms: crate::clock::ms(now.at.saturating_sub(ticket.arrived)),
         model: stats.and_then(|stats| stats.model.clone()),
         stream: stats.is_some_and(|stats| stats.stream),
         tokens,
@@ -195,14 +195,14 @@ fn health(
     };
     let last_ok_ms = health
         .evidence()
-        .map(|at| now_ms.saturating_sub(crate::proxy::ms(now.at.saturating_sub(at))));
+        .map(|at| now_ms.saturating_sub(crate::clock::ms(now.at.saturating_sub(at))));
     snapshot::Health {
         state,
         consecutive_failures: u64::from(health.consecutive_failures()),
         last_error: health
             .last_error()
             .map(|outage| Fact::from(outage).message()),
-        cooldown_ms: crate::proxy::ms(health.cooldown_left(now.at)),
+        cooldown_ms: crate::clock::ms(health.cooldown_left(now.at)),
         last_ok_ms,
     }
 }

@@ -23,9 +23,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
 
+use super::admission::Peer;
 use super::client_socket::{ClientSocket, disconnected};
 use super::limits::BUFFER;
-use super::service::{self, Peer};
+use super::service;
 
 /// For how long bytes that arrive behind the last response are read and thrown away. Closing at
 /// once would reset the connection, and the client could lose the response.

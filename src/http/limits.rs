@@ -11,6 +11,9 @@ use http::request::Parts;
 
 use crate::refusal::{Part, Refusal};
 
+/// Most clients that may follow the events at once: a panel, a terminal, some programs.
+pub(crate) const FOLLOWERS: usize = 16;
+
 /// Bytes of all header fields of a request together.
 const HEADER_BYTES: usize = 32 * 1024;
 /// Header fields of one request: more than any known client sends.

@@ -7,25 +7,26 @@
 //!
 //! Not here: what happens on a connection ([`super::connection`]).
 
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 use tokio::sync::{Mutex as AsyncMutex, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::context::{Context, lock};
-use crate::server::StartError;
 use crate::telemetry::message::Fact;
-use crate::upstream::process;
 
+use super::bind::{bind, bound, overlap};
 use super::connection;
 use super::limits::Limits;
 use super::open_files::connections_allowed;
+
+pub use super::bind::ListenError;
+pub(crate) use super::bind::{Bound, listen};
 
 /// After a failed accept (no open files left): long enough not to spin, short enough to recover.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -39,15 +40,6 @@ const FREED_CHECK: Duration = Duration::from_millis(5);
 const RETRY: Duration = Duration::from_secs(1);
 /// The notice of lost addresses.
 const LOST: &str = "listen_lost";
-
-/// A bound listener, and the address that was asked for.
-pub(crate) struct Bound {
-    /// As configured.
-    pub(crate) asked: SocketAddr,
-    /// As bound: port 0 has become a real one.
-    pub(crate) address: SocketAddr,
-    listener: TcpListener,
-}
 
 /// All listeners of a gateway and their connections.
 pub(crate) struct Listeners {
@@ -85,12 +77,6 @@ impl Listeners {
         }
     }
 
-    /// The addresses served on, in the order in which they were opened.
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        let open = lock(&self.open);
-        open.iter().map(|open| open.address.actual).collect()
-    }
-
     /// Serves a listener, unless all were closed.
     pub(crate) fn open(&self, context: &Arc<Context>, bound: Bound) {
         let mut open = lock(&self.open);
@@ -105,18 +91,24 @@ impl Listeners {
             },
             closing: closing.clone(),
         });
-        let permits = Arc::clone(&self.permits);
-        let accepting = accept(Arc::clone(context), bound.listener, permits, closing);
-        self.tasks.spawn(accepting);
+        let accepting = Accepting {
+            context: Arc::clone(context),
+            permits: Arc::clone(&self.permits),
+            connections: self.tasks.clone(),
+            closing,
+        };
+        self.tasks.spawn(accepting.run(bound.listener));
+        set_addresses(context, &open);
     }
 
     /// Closes all for good. Requests in flight go on.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(&self, context: &Context) {
         let mut open = lock(&self.open);
         self.tasks.close();
         for open in open.drain(..) {
             open.closing.cancel();
         }
+        context.set_addresses(Vec::new());
     }
 
     /// Resolves when all listeners were closed and every connection has ended.
@@ -132,12 +124,12 @@ impl Listeners {
         &self,
         context: &Arc<Context>,
         wanted: &[SocketAddr],
-    ) -> Result<(), StartError> {
+    ) -> Result<(), ListenError> {
         let _changing = self.changing.lock().await;
         let (new, port) = self.missing(wanted);
         let mut lost = self.lost.borrow().clone();
         if !new.is_empty() {
-            let in_the_way = self.close_where(|open| {
+            let in_the_way = self.close_where(context, |open| {
                 let overlaps = |new: &SocketAddr| overlap(open.actual, *new);
                 !wanted.contains(&open.asked) && new.iter().any(overlaps)
             });
@@ -157,7 +149,7 @@ impl Listeners {
                 }
             }
         }
-        self.close_where(|open| !wanted.contains(&open.asked));
+        self.close_where(context, |open| !wanted.contains(&open.asked));
         let (missing, _) = self.missing(wanted);
         lost.retain(|address| missing.contains(&address.asked));
         self.set_lost(context, lost);
@@ -179,12 +171,17 @@ impl Listeners {
     }
 
     /// Closes the listeners for which this holds; their addresses.
-    fn close_where(&self, mut closes: impl FnMut(&Address) -> bool) -> Vec<Address> {
+    fn close_where(
+        &self,
+        context: &Context,
+        mut closes: impl FnMut(&Address) -> bool,
+    ) -> Vec<Address> {
         let mut open = lock(&self.open);
         let closed: Vec<Open> = open.extract_if(.., |open| closes(&open.address)).collect();
         for open in &closed {
             open.closing.cancel();
         }
+        set_addresses(context, &open);
         closed.into_iter().map(|open| open.address).collect()
     }
 
@@ -236,8 +233,7 @@ impl Listeners {
 }
 
 /// Retries lost addresses, for as long as the gateway lives.
-pub(crate) async fn retry_lost(context: Arc<Context>) {
-    let listeners = &context.listeners;
+pub(crate) async fn retry_lost(context: Arc<Context>, listeners: Arc<Listeners>) {
     let mut lost = listeners.lost.subscribe();
     while lost.wait_for(|lost| !lost.is_empty()).await.is_ok() {
         tokio::time::sleep(RETRY).await;
@@ -248,32 +244,42 @@ pub(crate) async fn retry_lost(context: Arc<Context>) {
     }
 }
 
-/// Accepts until the listener is closed, each connection only once it has a permit: further ones
-/// wait with the system, so that open files cannot run out.
-async fn accept(
+/// Publishes the addresses in the order in which they were opened.
+fn set_addresses(context: &Context, open: &[Open]) {
+    context.set_addresses(open.iter().map(|open| open.address.actual).collect());
+}
+
+/// What an accept loop needs.
+struct Accepting {
     context: Arc<Context>,
-    listener: TcpListener,
     permits: Arc<Semaphore>,
+    connections: TaskTracker,
     closing: CancellationToken,
-) {
-    let next = async || {
-        // The semaphore is never closed.
-        let permit = Arc::clone(&permits).acquire_owned().await.ok();
-        (permit, listener.accept().await)
-    };
-    while let Some((permit, accepted)) = closing.run_until_cancelled(next()).await {
-        match accepted {
-            Ok((stream, remote)) => {
-                let (context, closing) = (Arc::clone(&context), closing.clone());
-                let serving = connection::serve(Arc::clone(&context), stream, remote, closing);
-                context.listeners.tasks.spawn(async move {
-                    serving.await;
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+impl Accepting {
+    /// Accepts until the listener is closed, each connection only once it has a permit: further
+    /// ones wait with the system, so that open files cannot run out.
+    async fn run(self, listener: TcpListener) {
+        let next = async || {
+            // The semaphore is never closed.
+            let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
+            (permit, listener.accept().await)
+        };
+        while let Some((permit, accepted)) = self.closing.run_until_cancelled(next()).await {
+            match accepted {
+                Ok((stream, remote)) => {
+                    let context = Arc::clone(&self.context);
+                    let closing = self.closing.clone();
+                    self.connections.spawn(async move {
+                        connection::serve(context, stream, remote, closing).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
     }
@@ -284,116 +290,13 @@ async fn listen_once_free(
     new: &[SocketAddr],
     port: Option<u16>,
     closed: &[Address],
-) -> Result<(Vec<Bound>, Vec<Fact>), StartError> {
+) -> Result<(Vec<Bound>, Vec<Fact>), ListenError> {
     let end = Instant::now() + FREED_WITHIN;
     let is_free = || closed.iter().all(|address| bound(address.actual).is_ok());
     while !is_free() && Instant::now() < end {
         tokio::time::sleep(FREED_CHECK).await;
     }
     listen(new, port).await
-}
-
-/// Listens on every address. The first must work; of the others there are notices of what is wrong.
-///
-/// # Errors
-/// The first could not be bound.
-pub(crate) async fn listen(
-    addresses: &[SocketAddr],
-    port: Option<u16>,
-) -> Result<(Vec<Bound>, Vec<Fact>), StartError> {
-    let mut listeners = Vec::new();
-    let mut notices = Vec::new();
-    let first = *addresses.first().ok_or(StartError::NoAddress)?;
-    let mut port = port;
-    for asked in addresses {
-        let (asked, mut address) = (*asked, *asked);
-        // Port 0 picks one; the other family then gets the same.
-        if address.port() == 0
-            && let Some(port) = port
-        {
-            address.set_port(port);
-        }
-        match bind(address) {
-            Ok(listener) => {
-                let bound = listener.local_addr().unwrap_or(address);
-                port = port.or(Some(bound.port()));
-                listeners.push(Bound {
-                    asked,
-                    address: bound,
-                    listener,
-                });
-            }
-            Err(source) if asked == first => return Err(unbound(address, source).await),
-            Err(error) if is_no_family(&error) => {
-                notices.push(Fact::OneFamily {
-                    address: address.to_string(),
-                });
-            }
-            Err(_) => {
-                let program = holder(address).await;
-                let (address, own) = (address.to_string(), first.to_string());
-                notices.push(match program {
-                    Some(program) => Fact::ForeignListener {
-                        address,
-                        program,
-                        own,
-                    },
-                    None => Fact::ForeignListenerUnknown { address, own },
-                });
-            }
-        }
-    }
-    Ok((listeners, notices))
-}
-
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    bound(address)?.listen(1024)
-}
-
-/// `SO_REUSEADDR` on Unix only, so that a restart does not wait; never a shared port.
-fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
-    let socket = if address.is_ipv4() {
-        TcpSocket::new_v4()?
-    } else {
-        TcpSocket::new_v6()?
-    };
-    #[cfg(unix)]
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    Ok(socket)
-}
-
-/// Whether two addresses cannot be listened on at once.
-fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let (a, b) = (one.ip(), other.ip());
-    let all = |ip: IpAddr, of: IpAddr| {
-        // `[::]` takes both families where the system says so.
-        ip.is_unspecified() && (ip.is_ipv6() || of.is_ipv4())
-    };
-    one.port() == other.port() && (a == b || all(a, b) || all(b, a))
-}
-
-fn is_no_family(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
-        // Linux without IPv6 says "address family not supported", which has no kind of its own.
-        || error.raw_os_error() == Some(97)
-}
-
-async fn unbound(address: SocketAddr, source: io::Error) -> StartError {
-    if source.kind() == io::ErrorKind::AddrInUse {
-        return StartError::PortHeld {
-            address,
-            by: holder(address).await,
-        };
-    }
-    StartError::Bind { address, source }
-}
-
-async fn holder(address: SocketAddr) -> Option<String> {
-    tokio::task::spawn_blocking(move || process::who_holds(address))
-        .await
-        .ok()
-        .flatten()
 }
 
 #[cfg(test)]
@@ -453,7 +356,7 @@ mod tests {
         let running = gateway(home.path()).await;
         let context = running.context();
         let (stranger, lost) = taken();
-        context.listeners.reopen(context, vec![lost]);
+        running.listeners().reopen(context, vec![lost]);
         let text = lost_notice(context).unwrap();
         assert!(text.contains(&lost.actual.to_string()), "named: {text}");
         let serves = || context.addresses().contains(&lost.actual);
@@ -470,14 +373,14 @@ mod tests {
         let running = gateway(home.path()).await;
         let context = running.context();
         let ((_one, wanted), (two, unwanted)) = (taken(), taken());
-        context.listeners.reopen(context, vec![wanted, unwanted]);
+        running.listeners().reopen(context, vec![wanted, unwanted]);
         let own = context.settings().listen.clone();
         let listen: Vec<SocketAddr> = own.iter().copied().chain([wanted.asked]).collect();
         // One that cannot be opened makes no difference to the others.
-        let _ = context.listeners.change(context, &listen).await;
+        let _ = running.listeners().change(context, &listen).await;
         let text = lost_notice(context).unwrap();
         assert!(text.contains(&wanted.actual.to_string()), "{text}");
-        context.listeners.change(context, &own).await.unwrap();
+        running.listeners().change(context, &own).await.unwrap();
         assert_eq!(lost_notice(context), None, "neither is wanted");
         drop(two);
         tokio::time::sleep(RETRY * 2).await;
@@ -492,9 +395,9 @@ mod tests {
         let running = gateway(home.path()).await;
         let context = Arc::clone(running.context());
         let (stranger, lost) = taken();
-        context.listeners.close();
+        running.listeners().close(&context);
         drop(stranger);
-        context.listeners.reopen(&context, vec![lost]);
+        running.listeners().reopen(&context, vec![lost]);
         assert!(context.addresses().is_empty());
         running.shutdown().await;
     }

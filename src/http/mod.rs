@@ -2,7 +2,7 @@
 //!
 //! In the order of a request: [`listeners`] accept connections within a limit, [`connection`]
 //! serves one and drops its work when the client disconnects, [`service`] turns one parsed request
-//! into a response, [`security`] decides who may ask, [`router`] where it goes, and [`body`] reads
+//! into a response, [`admission`] and [`security`] decide who may ask, [`router`] where it goes, and [`body`] reads
 //! the request body within its limits.
 //!
 //! Nothing of a client's bytes reaches the upstream unread: the upstream request is built from the
@@ -10,6 +10,8 @@
 //!
 //! Not here: what a route does ([`crate::api`]).
 
+pub(crate) mod admission;
+mod bind;
 pub(crate) mod body;
 pub(crate) mod catch_panic;
 mod client_socket;
@@ -19,4 +21,4 @@ pub(crate) mod listeners;
 mod open_files;
 pub mod router;
 pub mod security;
-pub(crate) mod service;
+mod service;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
 
+use crate::clock::ms;
 use crate::config::Settings;
 use crate::http::security::headers::downward;
 use crate::proxy::body::buffered::Hold;
@@ -24,7 +25,7 @@ use crate::upstream::{Kind, Overflow, WindowReading, runs_elsewhere};
 use crate::window::{self, Fit, Ratio};
 
 use super::fit::{self, Conditions, Counts};
-use super::{Call, Disclosure, RequestGuard, UpstreamResponse, ms};
+use super::{Call, Disclosure, RequestGuard, UpstreamResponse};
 use crate::proxy::response_head::{First, first_bytes};
 use crate::proxy::timeouts::{Deadlines, Ended, Load};
 

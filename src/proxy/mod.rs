@@ -46,7 +46,6 @@ const LARGE: usize = 256 * 1024;
 
 pub(crate) use disclosure::Disclosure;
 pub use request_guard::RequestGuard;
-pub(crate) use request_guard::ms;
 pub(crate) use timeouts::SECOND_LOOK;
 
 /// A chat that was admitted, with its whole body.

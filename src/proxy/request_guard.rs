@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::clock::ms;
 use crate::context::Context;
 use crate::monitor::process;
 use crate::proxy::inspect::Observed;
@@ -210,9 +211,4 @@ pub(super) fn ending_of(
         upstream::Fault5xx::Request => Ending::Answered,
         upstream::Fault5xx::Server => Ending::Failed(Outage::ServerError),
     }
-}
-
-/// Whole milliseconds.
-pub(crate) fn ms(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use crate::http::listeners::ListenError;
 use crate::state::StateError;
 use crate::upstream::handle::LinkError;
 use crate::upstream::{BaseUrlError, Root};
@@ -10,26 +11,9 @@ use crate::upstream::{BaseUrlError, Root};
 /// Why a gateway did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Another program holds the port.
-    #[error("{address} is held by {}", by.as_deref().unwrap_or("another program"))]
-    PortHeld {
-        /// The address.
-        address: SocketAddr,
-        /// The other program, where the system tells.
-        by: Option<String>,
-    },
-    /// The address could not be bound for another reason: reserved, or not this machine's.
-    #[error("cannot listen on {address}")]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// No address to listen on.
-    #[error("listen names no address")]
-    NoAddress,
+    /// No listener could be opened.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// Beyond loopback without a key.
     #[error(
         "{address} can be reached from other machines, so a key is required: run `oneslotd key add NAME` and set access.require_key = true, or listen on 127.0.0.1"

@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::config::{BaseUrl, Loaded, Notice, Preset, Settings};
 use crate::context::{Context, Parts, lock};
 use crate::demo::Demo;
-use crate::http::listeners::{self, listen};
+use crate::http::listeners::{self, Listeners, listen};
 use crate::http::security::loop_detection::Hop;
 use crate::monitor;
 use crate::refusal::Cut;
@@ -35,6 +35,7 @@ use crate::telemetry::message::Fact;
 use crate::upstream::Root;
 use crate::upstream::current::CurrentUpstream;
 
+pub use crate::http::listeners::ListenError;
 pub use error::StartError;
 
 /// Time for disk operations at the end of the program.
@@ -66,6 +67,7 @@ pub enum Serve {
 /// A gateway that serves.
 pub struct Running {
     context: Arc<Context>,
+    listeners: Arc<Listeners>,
     addresses: Vec<SocketAddr>,
     tasks: JoinSet<()>,
     _demo: Option<Demo>,
@@ -83,8 +85,8 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         serve,
         log,
     } = options;
-    let (listeners, notices) = listen(&loaded.settings.listen, None).await?;
-    let addresses: Vec<SocketAddr> = listeners.iter().map(|bound| bound.address).collect();
+    let (bound, notices) = listen(&loaded.settings.listen, None).await?;
+    let addresses: Vec<SocketAddr> = bound.iter().map(|bound| bound.address).collect();
     require_key_beyond_loopback(&addresses, &loaded.settings)?;
     let demo = match serve {
         Serve::Upstream => None,
@@ -104,15 +106,23 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         .relink(&settings)
         .map_err(StartError::Link)?;
     context.reads.forget();
-    for bound in listeners {
-        context.listeners.open(&context, bound);
+    let listeners = Arc::new(Listeners::new(&context.limits));
+    for bound in bound {
+        listeners.open(&context, bound);
     }
     context.publish().map_err(StartError::State)?;
     let mut tasks = monitor::spawn(&context, effects);
-    monitor::restarting(&mut tasks, &context, listeners::retry_lost);
-    monitor::restarting(&mut tasks, &context, reload::watch);
+    let retried = Arc::clone(&listeners);
+    monitor::restarting(&mut tasks, &context, move |context| {
+        listeners::retry_lost(context, Arc::clone(&retried))
+    });
+    let changed = Arc::clone(&listeners);
+    monitor::restarting(&mut tasks, &context, move |context| {
+        reload::watch(context, Arc::clone(&changed))
+    });
     Ok(Running {
         context,
+        listeners,
         addresses,
         tasks,
         _demo: demo,
@@ -228,6 +238,11 @@ impl Running {
         &self.addresses
     }
 
+    #[cfg(test)]
+    pub(crate) fn listeners(&self) -> &Arc<Listeners> {
+        &self.listeners
+    }
+
     /// What handlers and background tasks share.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
@@ -242,8 +257,8 @@ impl Running {
         let grace = limit.saturating_sub(limit / 6);
         tracing::info!(limit_s = limit.as_secs_f64(), "stopping");
         self.context.scheduler.send(Event::ShutDown);
-        let listeners = &self.context.listeners;
-        listeners.close();
+        let listeners = &self.listeners;
+        listeners.close(&self.context);
         if timeout(grace, listeners.ended()).await.is_err() {
             self.context
                 .scheduler

@@ -10,6 +10,7 @@ use crate::config::{BaseUrl, Fault, Loaded, Settings, Watch};
 use crate::scheduler::Event;
 
 use crate::context::Context;
+use crate::http::listeners::Listeners;
 use crate::monitor;
 use crate::monitor::probe::LOOP;
 use crate::telemetry::message::Fact;
@@ -17,21 +18,21 @@ use crate::telemetry::message::Fact;
 use super::rules;
 
 /// Follows the settings file.
-pub(super) async fn watch(context: Arc<Context>) {
+pub(super) async fn watch(context: Arc<Context>, listeners: Arc<Listeners>) {
     let file = context.loaded().sources.file.clone();
     let (mut watch, error) = Watch::start(&file);
     if let Some(error) = error {
         tracing::warn!(%error, "changes of the configuration need SIGHUP or a restart");
     }
     // Changes between the load at start and this moment have not been seen.
-    reload(&context).await;
+    reload(&context, &listeners).await;
     loop {
         watch.changed().await;
-        reload(&context).await;
+        reload(&context, &listeners).await;
     }
 }
 
-async fn reload(context: &Arc<Context>) {
+async fn reload(context: &Arc<Context>, listeners: &Listeners) {
     let before = context.loaded();
     let Some(mut after) = read_settings(context, &before).await else {
         return;
@@ -43,7 +44,7 @@ async fn reload(context: &Arc<Context>) {
     if after.settings == before.settings {
         return;
     }
-    if !apply_addresses(context, &before.settings, &mut after.settings).await {
+    if !apply_addresses(context, listeners, &before.settings, &mut after.settings).await {
         return;
     }
     apply(context, &before.settings, after);
@@ -82,13 +83,18 @@ fn invalid(context: &Context, error: &impl std::fmt::Display) {
 
 /// Opens and closes listeners as configured. An address or upstream that cannot be used stays as it
 /// was. Returns whether anything is left to apply.
-async fn apply_addresses(context: &Arc<Context>, before: &Settings, after: &mut Settings) -> bool {
+async fn apply_addresses(
+    context: &Arc<Context>,
+    listeners: &Listeners,
+    before: &Settings,
+    after: &mut Settings,
+) -> bool {
     if after.listen == before.listen && is_own_address(context, after).await {
         let base_url = base_url(after);
         invalid(context, &Fault::OwnAddress { base_url });
         return false;
     }
-    if after.listen != before.listen && !relisten(context, after).await {
+    if after.listen != before.listen && !relisten(context, listeners, after).await {
         // The next change of the file tries again.
         after.listen.clone_from(&before.listen);
     }
@@ -156,8 +162,8 @@ fn base_url(settings: &Settings) -> String {
 }
 
 /// Changes the listeners; returns whether the configured addresses are open now.
-async fn relisten(context: &Arc<Context>, settings: &Settings) -> bool {
-    match context.listeners.change(context, &settings.listen).await {
+async fn relisten(context: &Arc<Context>, listeners: &Listeners, settings: &Settings) -> bool {
+    match listeners.change(context, &settings.listen).await {
         Ok(()) => {
             context.notices.remove("listen");
             if let Err(error) = context.publish() {

@@ -1,5 +1,5 @@
 //! Black-box tests of the real gateway: the binary on one side, a scripted upstream, raw sockets
-//! and real clients on the other. Test names are promises; `tests/promises.toml` lists them.
+//! and real clients on the other. Test names are promises.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

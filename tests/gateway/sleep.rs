@@ -52,7 +52,7 @@ impl Bus {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("dbus-daemon is there: `cargo xtask setup` brings it");
+            .expect("dbus-daemon is installed: `cargo xtask test` installs it");
         let mut address = String::new();
         let stdout = daemon.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut address).unwrap();

@@ -1,7 +1,6 @@
 //! Black-box tests of the real tray: the program under Xvfb, on a session bus of its own, with a
 //! stand-in for the desktop's tray that reads the icon and presses its rows, WebKitWebDriver for
-//! the panel, and a scripted upstream behind. Test names are promises; `tests/promises.toml`
-//! lists them.
+//! the panel, and a scripted upstream behind. Test names are promises.
 //!
 //! Linux only: elsewhere there is no desktop that a test could make for itself.
 #![cfg(target_os = "linux")]

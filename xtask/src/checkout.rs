@@ -1,13 +1,13 @@
-//! Where things are: the working tree, the cache of downloaded parts, cargo itself.
+//! Where things are: the working tree, the cache folder, built programs, cargo itself.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::fault::Fault;
+use crate::error::Error;
 
-/// Names another folder for downloaded parts, so that a second clone can use them.
+/// Names another cache folder, so that several clones can share one.
 const CACHE_VARIABLE: &str = "ONESLOT_CACHE";
 
 /// One working tree of the project.
@@ -17,54 +17,47 @@ pub(crate) struct Checkout {
 }
 
 impl Checkout {
-    /// The tree that cargo runs this program for, and its cache folder, made if need be.
+    /// The tree for which cargo runs this program, and its cache folder, which is created.
     ///
-    /// Asked at run time: with one target folder for two trees, cargo may run a program that was
-    /// built in the other.
+    /// The tree is read at run time: if two trees share a target folder, cargo may run a program
+    /// that was built in the other one.
     ///
     /// # Errors
-    /// [`Fault::Write`] when the cache folder cannot be made.
-    pub(crate) fn find() -> Result<Self, Fault> {
+    /// [`Error::Write`] if the cache folder cannot be created.
+    pub(crate) fn find() -> Result<Self, Error> {
         let package = env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = package.parent().unwrap_or(&package).to_path_buf();
         let cache = env::var_os(CACHE_VARIABLE)
             .filter(|value| !value.is_empty())
             .map_or_else(|| root.join(".cache"), |value| root.join(value));
-        fs::create_dir_all(&cache).map_err(|source| Fault::Write {
-            path: cache.clone(),
-            source,
-        })?;
+        fs::create_dir_all(&cache).map_err(Error::write(&cache))?;
         Ok(Self { root, cache })
     }
 
-    /// A path inside the tree.
+    /// A path in the tree.
     pub(crate) fn file(&self, relative: &str) -> PathBuf {
         self.root.join(relative)
     }
 
-    /// A path inside the cache folder.
+    /// A path in the cache folder.
     pub(crate) fn cached(&self, relative: &str) -> PathBuf {
         self.cache.join(relative)
     }
 
-    /// Cargo, in the tree, without what the cargo that runs us told us about this package:
-    /// build scripts that watch those variables would run again each time.
+    /// Cargo, in the tree, without the variables that the outer cargo sets for this package: build
+    /// scripts that watch them would run every time.
     pub(crate) fn cargo(&self) -> Command {
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
+        const OURS: [&str; 4] = [
+            "CARGO_PKG_",
+            "CARGO_MANIFEST_",
+            "CARGO_BIN_",
+            "CARGO_CRATE_",
+        ];
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         for (name, _) in env::vars_os() {
-            let told = name.to_str().is_some_and(|name| {
-                [
-                    "CARGO_PKG_",
-                    "CARGO_MANIFEST_",
-                    "CARGO_BIN_",
-                    "CARGO_CRATE_",
-                ]
-                .iter()
-                .any(|prefix| name.starts_with(prefix))
-            });
-            if told {
+            let text = name.to_string_lossy();
+            if OURS.iter().any(|prefix| text.starts_with(prefix)) {
                 command.env_remove(name);
             }
         }
@@ -73,24 +66,57 @@ impl Checkout {
     }
 }
 
+/// The folder into which cargo puts the programs of a profile, which is beside this program's.
+/// Right for any `CARGO_TARGET_DIR`.
+///
+/// # Errors
+/// [`Error::Read`] if the system does not say where this program is.
+pub(crate) fn built(profile: &str) -> Result<PathBuf, Error> {
+    let this = env::current_exe().map_err(Error::read(Path::new("xtask")))?;
+    let target = this.ancestors().nth(2).unwrap_or(&this);
+    Ok(target.join(profile))
+}
+
+/// A program's file name on this system.
+pub(crate) fn program(name: &str) -> String {
+    format!("{name}{}", env::consts::EXE_SUFFIX)
+}
+
 /// Reads a text file.
 ///
 /// # Errors
-/// [`Fault::Read`].
-pub(crate) fn read(path: &Path) -> Result<String, Fault> {
-    fs::read_to_string(path).map_err(|source| Fault::Read {
-        path: path.to_path_buf(),
-        source,
-    })
+/// [`Error::Read`].
+pub(crate) fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(Error::read(path))
 }
 
-/// Writes a text file whole.
+/// Writes a file, and the folders above it if need be.
 ///
 /// # Errors
-/// [`Fault::Write`].
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), Fault> {
-    fs::write(path, text).map_err(|source| Fault::Write {
-        path: path.to_path_buf(),
-        source,
-    })
+/// [`Error::Write`].
+pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Error> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(Error::write(folder))?;
+    }
+    fs::write(path, content).map_err(Error::write(path))
+}
+
+/// Removes a folder with its content, if it exists.
+///
+/// # Errors
+/// [`Error::Write`].
+pub(crate) fn remove(folder: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(folder) {
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(Error::write(folder)),
+    }
+}
+
+/// Makes an empty folder; one that exists is removed first.
+///
+/// # Errors
+/// [`Error::Write`].
+pub(crate) fn empty(folder: &Path) -> Result<(), Error> {
+    remove(folder)?;
+    fs::create_dir_all(folder).map_err(Error::write(folder))
 }

@@ -1,9 +1,8 @@
 //! `cargo xtask icons`: the tray's and the program's icons, made from `icons/source/*.svg`.
 //!
-//! The sources are drawn in one colour that is the host's. From each come a set for light panels,
-//! one for dark ones, one on a plate of its own that reads on both (a Linux panel does not say what
-//! it is), and macOS templates. What is made is committed, so that a build needs no drawing
-//! program.
+//! The sources use one colour, `currentColor`. From each come icons for light panels, for dark
+//! panels, on a dark plate that is readable on both (a Linux panel does not say which it is), and
+//! macOS templates. The icons are committed, so that a build needs no drawing program.
 
 mod container;
 
@@ -11,16 +10,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::call;
 use crate::checkout::{self, Checkout};
-use crate::fault::Fault;
-use crate::parts;
-use crate::say;
+use crate::error::Error;
+use crate::{deps, output, process};
 
 /// The program's own icon among the sources.
 const PROGRAM: &str = "app";
 
-/// Pixels of a tray icon: what panels and taskbars ask for, at one and two times.
+/// Pixels of a tray icon: the sizes of panels and taskbars, at one and two times.
 const TRAY: [u32; 6] = [16, 20, 22, 24, 32, 44];
 /// Pixels of a macOS template: 18 points, at one and two times.
 const TEMPLATE: [u32; 2] = [18, 36];
@@ -62,25 +59,25 @@ const SETS: [Set; 4] = [
     },
 ];
 
-/// Makes all icons anew.
+/// Draws all icons.
 ///
 /// # Errors
-/// [`Fault::Missing`] without `rsvg-convert`, or what reading, drawing and writing end with.
-pub(crate) fn make(checkout: &Checkout) -> Result<(), Fault> {
-    parts::drawing()?;
-    say::step("Icons");
+/// [`Error::Missing`] without `rsvg-convert`, or a failure to read, draw or write.
+pub(crate) fn make(checkout: &Checkout) -> Result<(), Error> {
+    deps::install(checkout, &[&deps::ICONS])?;
+    output::step("Icons");
     let home = checkout.file("icons");
     let scratch = checkout.cached("icon.svg");
     let mut count = 0;
-    for source in sources(&home.join("source"))? {
+    for source in deps::entries(&home.join("source"))? {
         let name = source.file_stem().unwrap_or_default().to_string_lossy();
-        let drawing = checkout::read(&source)?;
-        if name == PROGRAM {
+        if name == PROGRAM || source.extension().is_none_or(|ending| ending != "svg") {
             continue;
         }
+        let drawing = checkout::read(&source)?;
         for set in &SETS {
             let folder = home.join("tray").join(set.name);
-            checkout::write(&scratch, &coloured(&drawing, set))?;
+            checkout::write(&scratch, coloured(&drawing, set))?;
             for size in set.sizes {
                 draw(&scratch, *size, &folder, &format!("{name}-{size}.png"))?;
                 count += 1;
@@ -88,73 +85,48 @@ pub(crate) fn make(checkout: &Checkout) -> Result<(), Fault> {
         }
     }
     program(&home)?;
-    say::line(&format!(
+    output::line(&format!(
         "{count} tray icons and the program's own in {}",
         home.display()
     ));
     Ok(())
 }
 
-/// The program's icon in every size, and the two containers that installers want.
-fn program(home: &Path) -> Result<(), Fault> {
+/// The program's icon in every size, and the two containers that installers need.
+fn program(home: &Path) -> Result<(), Error> {
     let source = home.join("source").join(format!("{PROGRAM}.svg"));
     let folder = home.join(PROGRAM);
     let mut drawn = Vec::new();
     for size in APP {
         let path = draw(&source, size, &folder, &format!("{size}.png"))?;
-        let bytes = fs::read(&path).map_err(|source| Fault::Read { path, source })?;
-        drawn.push((size, bytes));
+        drawn.push((size, fs::read(&path).map_err(Error::read(&path))?));
     }
-    write(&folder.join("icon.ico"), &container::ico(&drawn))?;
-    write(&folder.join("icon.icns"), &container::icns(&drawn))
+    checkout::write(&folder.join("icon.ico"), container::ico(&drawn))?;
+    checkout::write(&folder.join("icon.icns"), container::icns(&drawn))
 }
 
-fn sources(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
-    let entries = fs::read_dir(folder).map_err(|source| Fault::Read {
-        path: folder.to_path_buf(),
-        source,
-    })?;
-    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|file| file.extension().is_some_and(|ending| ending == "svg"));
-    files.sort();
-    Ok(files)
-}
-
-/// The drawing in a set's colours. A plate lies below it and around it: an outline would close the
-/// gaps that tell the shapes apart.
+/// The drawing in a set's colours. The plate is below the drawing and larger: an outline would
+/// close the gaps that tell the shapes apart.
 fn coloured(drawing: &str, set: &Set) -> String {
     let drawing = drawing.replace("currentColor", set.ink);
-    let Some((plate, (head, body))) = set.plate.zip(drawing.split_once('>')) else {
+    let Some((plate, (start, rest))) = set.plate.zip(drawing.split_once('>')) else {
         return drawing;
     };
-    let head = head.replace("0 0 16 16", "-2 -2 20 20");
+    let start = start.replace("0 0 16 16", "-2 -2 20 20");
     format!(
-        "{head}><rect x=\"-2\" y=\"-2\" width=\"20\" height=\"20\" rx=\"5\" \
-         fill=\"{plate}\" stroke=\"none\"/>{body}"
+        "{start}><rect x=\"-2\" y=\"-2\" width=\"20\" height=\"20\" rx=\"5\" \
+         fill=\"{plate}\" stroke=\"none\"/>{rest}"
     )
 }
 
-fn draw(source: &Path, size: u32, folder: &Path, name: &str) -> Result<PathBuf, Fault> {
-    fs::create_dir_all(folder).map_err(|source| Fault::Write {
-        path: folder.to_path_buf(),
-        source,
-    })?;
+fn draw(source: &Path, size: u32, folder: &Path, name: &str) -> Result<PathBuf, Error> {
+    fs::create_dir_all(folder).map_err(Error::write(folder))?;
     let target = folder.join(name);
     let pixels = size.to_string();
     let mut command = Command::new("rsvg-convert");
-    command
-        .args(["--width", &pixels, "--height", &pixels, "--output"])
-        .arg(&target)
-        .arg(source);
-    call::ask(&mut command)?;
+    command.args(["--width", &pixels, "--height", &pixels, "--output"]);
+    process::stdout(command.arg(&target).arg(source))?;
     Ok(target)
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
-    fs::write(path, bytes).map_err(|source| Fault::Write {
-        path: path.to_path_buf(),
-        source,
-    })
 }
 
 #[cfg(test)]
@@ -168,17 +140,17 @@ mod tests {
     fn a_drawing_takes_the_colour_of_its_set() {
         for set in &SETS {
             let drawn = coloured(DRAWING, set);
-            assert!(drawn.contains(set.ink), "{}: its ink", set.name);
+            assert!(drawn.contains(set.ink), "{}", set.name);
             assert!(
                 !drawn.contains("currentColor"),
-                "{}: no host colours a PNG",
+                "{}: a PNG has no currentColor",
                 set.name
             );
         }
     }
 
     #[test]
-    fn a_plate_lies_below_the_drawing_and_around_it() {
+    fn a_plate_is_below_the_drawing_and_larger() {
         let set = SETS
             .iter()
             .find(|set| set.plate.is_some())
@@ -187,6 +159,6 @@ mod tests {
         assert!(drawn.contains("-2 -2 20 20"), "it has an edge: {drawn}");
         let plate = drawn.find("<rect").expect("there is a plate");
         let shape = drawn.find("<circle").expect("the drawing is there");
-        assert!(plate < shape, "what is drawn later lies above");
+        assert!(plate < shape, "later shapes are above");
     }
 }

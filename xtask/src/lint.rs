@@ -1,15 +1,14 @@
-//! The checks that run no code of ours: formatting, clippy, dependencies.
+//! Checks without running tests: formatting, clippy, dependencies.
 
-use crate::call;
+use std::process::Command;
+
 use crate::checkout::Checkout;
-use crate::fault::Fault;
-use crate::say;
-use crate::{panel, parts};
+use crate::error::Error;
+use crate::{deps, output, panel, process};
 
-/// House rules that bind the product and not its tests. A test fails by panicking, reads the real
-/// clock and spawns what it likes; clippy's own exemptions do not reach the shared code of
-/// integration tests, so the whole pass over test targets lifts them.
-const LIFTED_FOR_TESTS: [&str; 6] = [
+/// House rules for the product and not for its tests, which may panic, read the clock and spawn.
+/// clippy's own exemptions do not reach the shared code of integration tests.
+const PRODUCT_ONLY: [&str; 6] = [
     "clippy::unwrap_used",
     "clippy::expect_used",
     "clippy::panic",
@@ -22,66 +21,64 @@ const LIFTED_FOR_TESTS: [&str; 6] = [
 ///
 /// # Errors
 /// The first check that fails.
-pub(crate) fn lint(checkout: &Checkout) -> Result<(), Fault> {
-    parts::toolchain(checkout)?;
-    parts::linters(checkout)?;
-    parts::desktop()?;
+pub(crate) fn lint(checkout: &Checkout) -> Result<(), Error> {
+    tools(checkout)?;
+    deps::install(checkout, &[&deps::TRAY, &deps::PANEL, &deps::DENY])?;
+    // The tray's program contains the panel.
     panel::build(checkout)?;
     sources(checkout)?;
     dependencies(checkout)
 }
 
+/// Checks early that rustfmt and clippy are installed.
+///
+/// # Errors
+/// [`Error::Missing`] with the command that installs it.
+pub(crate) fn tools(checkout: &Checkout) -> Result<(), Error> {
+    for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        if process::stdout(checkout.cargo().args([tool, "--version"])).is_err() {
+            return Err(Error::Missing {
+                what: format!("`cargo {tool}`"),
+                remedy: format!("run `rustup component add {component}`"),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Formatting and clippy.
 ///
 /// # Errors
-/// [`Fault::Failed`] with the tool that complained.
-pub(crate) fn sources(checkout: &Checkout) -> Result<(), Fault> {
-    say::step("Formatting");
-    call::run(checkout.cargo().args(["fmt", "--all", "--check"]))?;
-    say::step("Clippy, the product");
-    let product = ["clippy", "--workspace", "--lib", "--bins", "--locked"];
-    call::run(
-        checkout
-            .cargo()
-            .args(product)
-            .args(["--", "-D", "warnings"]),
-    )?;
-    say::step("Clippy, its tests");
-    let tests = [
-        "clippy",
-        "--workspace",
-        "--tests",
-        "--benches",
-        "--examples",
-        "--locked",
-    ];
-    let mut command = checkout.cargo();
-    command.args(tests).args(["--", "-D", "warnings"]);
-    for rule in LIFTED_FOR_TESTS {
-        command.args(["-A", rule]);
+/// [`Error::Failed`] with the tool that complained.
+pub(crate) fn sources(checkout: &Checkout) -> Result<(), Error> {
+    output::step("Formatting");
+    process::run(checkout.cargo().args(["fmt", "--all", "--check"]))?;
+    output::step("Clippy, the product");
+    let mut product = checkout.cargo();
+    product.args(["clippy", "--workspace", "--locked", "--lib", "--bins"]);
+    process::run(product.args(["--", "-D", "warnings"]))?;
+    output::step("Clippy, its tests");
+    let mut tests = checkout.cargo();
+    tests
+        .args(["clippy", "--workspace", "--locked", "--tests"])
+        .args(["--benches", "--examples", "--", "-D", "warnings"]);
+    for rule in PRODUCT_ONLY {
+        tests.args(["-A", rule]);
     }
-    call::run(&mut command)
+    process::run(&mut tests)
 }
 
-/// Licences, sources and bans of everything we depend on, as `deny.toml` has them. Advisories
-/// need a database from the network and are left to the hosted workflow.
+/// Licences, sources and bans of all dependencies, as in `deny.toml`. Advisories need a database
+/// from the network; the hosted workflow checks them.
 ///
 /// # Errors
-/// [`Fault::Failed`] when cargo-deny cannot be built or finds something.
-pub(crate) fn dependencies(checkout: &Checkout) -> Result<(), Fault> {
-    say::step("Dependencies");
-    let deny = parts::deny(checkout)?;
-    let mut command = std::process::Command::new(deny);
-    command
-        .current_dir(checkout.file(""))
-        .args([
-            "--workspace",
-            "--locked",
-            "check",
-            "--hide-inclusion-graph",
-            "--allow",
-            "unused-wrapper",
-        ])
+/// [`Error::Failed`] if cargo-deny finds something.
+pub(crate) fn dependencies(checkout: &Checkout) -> Result<(), Error> {
+    output::step("Dependencies");
+    let mut deny = Command::new(deps::deny(checkout)?);
+    deny.current_dir(checkout.file(""))
+        .args(["--workspace", "--locked", "check"])
+        .args(["--hide-inclusion-graph", "--allow", "unused-wrapper"])
         .args(["bans", "licenses", "sources"]);
-    call::run(&mut command)
+    process::run(&mut deny)
 }

@@ -1,64 +1,55 @@
-//! The project's own commands. `cargo xtask help` lists them.
+//! The project's own commands; `cargo xtask help` lists them.
 //!
-//! Each command sets up what it needs on a fresh machine and says what is missing where it
-//! cannot. Nothing here is part of the product, and nothing here decides what the product does.
+//! Each command installs what it needs on a fresh machine, or says what is missing where it cannot.
+//! Nothing here is part of the product.
 
-mod call;
 mod checkout;
-mod fault;
+mod cli;
+mod deps;
+mod error;
 mod icons;
-mod ledger;
 mod lint;
 mod measure;
-mod outcomes;
+mod output;
 mod package;
 mod panel;
-mod parts;
+mod process;
 mod run;
-mod say;
-mod soak;
-mod suite;
-mod tray;
-mod words;
+mod test;
 
 use std::process::ExitCode;
 
+use clap::Parser as _;
+
 use checkout::Checkout;
-use fault::Fault;
-use words::Order;
+use cli::{Cli, Command};
+use error::Error;
 
 fn main() -> ExitCode {
-    let ended = words::read(std::env::args().skip(1)).and_then(carry_out);
-    match ended {
+    match execute(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(fault) => {
-            say::fault(&fault);
+        Err(error) => {
+            output::error(&error);
             ExitCode::FAILURE
         }
     }
 }
 
-fn carry_out(order: Order) -> Result<(), Fault> {
+fn execute(command: Command) -> Result<(), Error> {
     let checkout = Checkout::find()?;
-    match order {
-        Order::Help => {
-            say::line(words::HELP);
-            Ok(())
-        }
-        Order::Test => suite::test(&checkout),
-        Order::Lint => lint::lint(&checkout),
-        Order::Load => suite::load(&checkout),
-        Order::Setup => parts::ready(&checkout).map(|_| ()),
-        Order::Ledger(form) => ledger::show(&checkout, form),
-        Order::Icons => icons::make(&checkout),
-        Order::Package(then) => package::package(&checkout, then),
-        Order::MeasureTray(numbers) => tray::measure(&checkout, numbers),
-        Order::Panel => panel::test(&checkout),
-        Order::Shots(wanted) => panel::shots(&checkout, wanted.as_deref()),
-        Order::Soak(minutes) => soak::soak(&checkout, minutes),
-        Order::Model(wish) => run::model(&checkout, &wish),
-        Order::Pressure(args) => measure::pressure(&checkout, &args),
-        Order::Readings(args) => measure::readings(&checkout, &args),
-        Order::Run(wish) => run::gateway(&checkout, &wish),
+    match command {
+        Command::Run(options) => run::run(&checkout, &options),
+        Command::Test => test::test(&checkout),
+        Command::Lint => lint::lint(&checkout),
+        Command::Panel => panel::test(&checkout),
+        Command::Model(options) => run::model(&checkout, &options),
+        Command::Soak { minutes } => test::soak(&checkout, minutes),
+        Command::Load => test::load(&checkout),
+        Command::Pressure { args } => measure::pressure(&checkout, &args),
+        Command::Readings { args } => measure::readings(&checkout, &args),
+        Command::MeasureTray { open } => measure::tray(&checkout, open),
+        Command::Shots { filter } => panel::shots(&checkout, filter.as_deref()),
+        Command::Icons => icons::make(&checkout),
+        Command::Package { verify } => package::package(&checkout, verify),
     }
 }

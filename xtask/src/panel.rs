@@ -1,102 +1,91 @@
-//! The panel in `ui/`: its packages, its tests, its pictures.
+//! The panel in `ui/`: building, testing, taking pictures.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use crate::call;
 use crate::checkout::Checkout;
-use crate::fault::Fault;
-use crate::parts;
-use crate::say;
+use crate::deps::{self, Stamp};
+use crate::error::Error;
+use crate::{output, process};
 
-/// The panel's folder with everything that its commands need.
-struct Panel {
-    home: PathBuf,
-    node: PathBuf,
-    browser: &'static str,
-}
+const VITE: &str = "vite/bin/vite.js";
+const VITEST: &str = "vitest/vitest.mjs";
 
-/// Lints the panel and runs its tests: pure ones, and those in a browser with axe.
+/// What the built panel depends on.
+const INPUTS: [&str; 8] = [
+    "icons/source",
+    "ui/index.html",
+    "ui/package.json",
+    "ui/package-lock.json",
+    "ui/src",
+    "ui/svelte.config.js",
+    "ui/tsconfig.json",
+    "ui/vite.config.ts",
+];
+
+/// Builds the panel into `ui/dist`, from where the tray's program takes it, unless that is up to
+/// date. [`deps::PANEL`] must be installed.
 ///
 /// # Errors
-/// The first part that is missing, or the first check that fails.
-pub(crate) fn test(checkout: &Checkout) -> Result<(), Fault> {
-    let panel = Panel::ready(checkout)?;
-    say::step("The panel");
-    panel.run(
-        "prettier/bin/prettier.cjs",
-        &["--check", "--log-level", "warn", "."],
-    )?;
-    panel.run("svelte-check/bin/svelte-check", &["--fail-on-warnings"])?;
-    panel.run("vitest/vitest.mjs", &["run", "--project", "unit"])?;
-    // What is shipped was built for the tray's program; this is the same with a fake host.
-    panel.build_with_fake()?;
-    panel.run("vitest/vitest.mjs", &["run", "--project", "browser"])
+/// A build that fails.
+pub(crate) fn build(checkout: &Checkout) -> Result<(), Error> {
+    let inputs = INPUTS.map(|path| checkout.file(path));
+    let file = checkout.file("ui/node_modules/panel-built-from");
+    let stamp = Stamp::new(file, deps::hash(&inputs)?);
+    if stamp.is_current() && checkout.file("ui/dist/index.html").exists() {
+        return Ok(());
+    }
+    output::step("Building the panel");
+    tool(checkout, VITE, &["build", "--logLevel", "warn"])?;
+    stamp.set()
+}
+
+/// Lints the panel and runs its tests: units, and in a browser with axe.
+///
+/// # Errors
+/// What cannot be installed, or the first check that fails.
+pub(crate) fn test(checkout: &Checkout) -> Result<(), Error> {
+    deps::install(checkout, &[&deps::PANEL, &deps::BROWSER])?;
+    output::step("The panel");
+    let prettier = ["--check", "--log-level", "warn", "."];
+    tool(checkout, "prettier/bin/prettier.cjs", &prettier)?;
+    let check = "svelte-check/bin/svelte-check";
+    tool(checkout, check, &["--fail-on-warnings"])?;
+    tool(checkout, VITEST, &["run", "--project", "unit"])?;
+    build_with_fake_host(checkout)?;
+    tool(checkout, VITEST, &["run", "--project", "browser"])
 }
 
 /// Takes a picture of every state, into the cache folder.
 ///
 /// # Errors
 /// As [`test`].
-pub(crate) fn shots(checkout: &Checkout, wanted: Option<&str>) -> Result<(), Fault> {
-    parts::letters()?;
-    let panel = Panel::ready(checkout)?;
-    say::step("Pictures of the panel");
-    panel.build_with_fake()?;
-    let mut command = panel.node("tests/browser/shots.ts");
-    command.arg(checkout.cached("shots")).args(wanted);
-    call::run(&mut command)
+pub(crate) fn shots(checkout: &Checkout, filter: Option<&str>) -> Result<(), Error> {
+    deps::install(checkout, &[&deps::PANEL, &deps::BROWSER, &deps::FONTS])?;
+    output::step("Pictures of the panel");
+    build_with_fake_host(checkout)?;
+    let mut command = node(checkout, "tests/browser/shots.ts".as_ref())?;
+    command.arg(checkout.cached("shots")).args(filter);
+    process::run(&mut command)
 }
 
-/// Builds the panel that is shipped, into `ui/dist`, where the tray's program takes it from.
-///
-/// # Errors
-/// The first part that is missing, or a build that fails.
-pub(crate) fn build(checkout: &Checkout) -> Result<(), Fault> {
-    say::step("The panel's page");
-    let (home, node) = parts::panel(checkout)?;
-    let panel = Panel {
-        home,
-        node,
-        browser: "",
-    };
-    panel.run("vite/bin/vite.js", &["build", "--logLevel", "warn"])
+fn build_with_fake_host(checkout: &Checkout) -> Result<(), Error> {
+    let args = ["build", "--mode", "fake", "--logLevel", "warn"];
+    tool(checkout, VITE, &args)
 }
 
-// === impl Panel ===
+/// Runs a program of an npm package, without npm.
+fn tool(checkout: &Checkout, program: &str, args: &[&str]) -> Result<(), Error> {
+    let script = Path::new("node_modules").join(program);
+    process::run(node(checkout, &script)?.args(args))
+}
 
-impl Panel {
-    fn ready(checkout: &Checkout) -> Result<Self, Fault> {
-        say::step("Parts for the panel");
-        let browser = parts::browser()?;
-        let (home, node) = parts::panel(checkout)?;
-        Ok(Self {
-            home,
-            node,
-            browser,
-        })
-    }
-
-    fn build_with_fake(&self) -> Result<(), Fault> {
-        self.run(
-            "vite/bin/vite.js",
-            &["build", "--mode", "fake", "--logLevel", "warn"],
-        )
-    }
-
-    /// Runs a package's own program, without npm in between.
-    fn run(&self, program: &str, words: &[&str]) -> Result<(), Fault> {
-        let path = Path::new("node_modules").join(program);
-        call::run(self.node(&path.to_string_lossy()).args(words))
-    }
-
-    fn node(&self, script: &str) -> Command {
-        let mut command = Command::new(&self.node);
-        command
-            .current_dir(&self.home)
-            .arg(script)
-            .env("ONESLOT_TEST_BROWSER", self.browser)
-            .env("NO_COLOR", "1");
-        command
-    }
+fn node(checkout: &Checkout, script: &Path) -> Result<Command, Error> {
+    let mut command = Command::new(deps::node(checkout)?);
+    command
+        .current_dir(checkout.file("ui"))
+        .arg(script)
+        .env("ONESLOT_TEST_BROWSER", deps::browser().unwrap_or_default())
+        .env("NO_COLOR", "1");
+    Ok(command)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oneslot::config::Loaded;
-use oneslot::server::{self, Options, Running, StartError};
+use oneslot::server::{self, ListenError, Options, Running, StartError};
 use oneslot::state::{Lock, LockError, read_running};
 use oneslot::telemetry::log::{self, Log};
 use oneslot::telemetry::message::Fact;
@@ -160,21 +160,20 @@ fn logging(loaded: &Loaded, shared: &Shared) -> Option<Log> {
 /// What keeps a gateway from serving.
 fn fact(error: &StartError) -> Fact {
     match error {
-        StartError::PortHeld { address, by } => {
+        StartError::Listen(ListenError::PortHeld { address, by }) => {
             let address = address.to_string();
             match by.clone() {
                 Some(program) => Fact::PortTaken { address, program },
                 None => Fact::PortTakenUnknown { address },
             }
         }
-        StartError::Bind { address, source }
+        StartError::Listen(ListenError::Bind { address, source })
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
             let address = address.to_string();
             Fact::PortRefused { address }
         }
-        StartError::Bind { .. }
-        | StartError::NoAddress
+        StartError::Listen(ListenError::Bind { .. } | ListenError::NoAddress)
         | StartError::Exposed { .. }
         | StartError::Loop { .. }
         | StartError::DemoUrl(_)

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use oneslot::config::Flag;
-use oneslot::server::{self, Options, StartError};
+use oneslot::server::{self, ListenError, Options, StartError};
 use oneslot::state::{Lock, LockError, StateDir};
 use oneslot::telemetry::log::{self, Log};
 
@@ -115,14 +115,16 @@ fn refused(error: &LockError) -> Failure {
 fn not_started(error: &StartError, file: &Path) -> Failure {
     let failure = Failure::of(error);
     match error {
-        StartError::PortHeld { .. } | StartError::Bind { .. } => Failure::misused(format!(
-            "{}; choose another address with --listen or in {}",
-            failure.text,
-            file.display()
-        )),
-        StartError::NoAddress | StartError::Exposed { .. } | StartError::Loop { .. } => {
-            Failure::misused(failure.text)
+        StartError::Listen(ListenError::PortHeld { .. } | ListenError::Bind { .. }) => {
+            Failure::misused(format!(
+                "{}; choose another address with --listen or in {}",
+                failure.text,
+                file.display()
+            ))
         }
+        StartError::Listen(ListenError::NoAddress)
+        | StartError::Exposed { .. }
+        | StartError::Loop { .. } => Failure::misused(failure.text),
         StartError::DemoUrl(_)
         | StartError::Demo(_)
         | StartError::Link(_)

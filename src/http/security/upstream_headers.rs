@@ -5,8 +5,8 @@
 use http::{HeaderMap, HeaderValue};
 
 use crate::context::Context;
+use crate::http::admission::{AdmittedRequest, own_keys};
 use crate::http::router::Route;
-use crate::http::service::{AdmittedRequest, own_keys};
 use crate::refusal::Refusal;
 
 use super::api_keys::Key;

@@ -180,7 +180,7 @@ fn shown_death(process: &Process, death: Death, now_ms: u64) -> snapshot::Death 
         memory_short: death.memory == crate::refusal::MemoryThen::Short,
         resident: death.resident,
         available: death.available,
-        lived_ms: death.lived.map(crate::proxy::ms),
+        lived_ms: death.lived.map(crate::clock::ms),
         at_ms: now_ms,
     }
 }

@@ -1,7 +1,7 @@
-//! The two files that hold one icon in many sizes: Windows' `.ico` and macOS' `.icns`. Both take
-//! PNG as it is, so that only their heads are written here.
+//! The two files that contain one icon in many sizes: `.ico` of Windows and `.icns` of macOS. Both
+//! contain PNG files unchanged, so that only their headers are written here.
 
-/// A Windows icon of these PNGs, each with its size in pixels; those over 256 are left out.
+/// A Windows icon of these PNG files, each with its size in pixels; sizes over 256 are left out.
 pub(super) fn ico(drawn: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let fit: Vec<_> = drawn.iter().filter(|(size, _)| *size <= 256).collect();
     let count = u16::try_from(fit.len()).unwrap_or(u16::MAX);
@@ -9,7 +9,7 @@ pub(super) fn ico(drawn: &[(u32, Vec<u8>)]) -> Vec<u8> {
     bytes.extend(count.to_le_bytes());
     let mut at = length(6 + 16 * fit.len());
     for (size, png) in &fit {
-        // One byte holds up to 255; 0 stands for 256.
+        // One byte; 0 means 256.
         let side = u8::try_from(*size).unwrap_or(0);
         bytes.extend([side, side, 0, 0, 1, 0, 32, 0]);
         bytes.extend(length(png.len()).to_le_bytes());
@@ -22,7 +22,7 @@ pub(super) fn ico(drawn: &[(u32, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// A macOS icon of these PNGs; sizes it has no name for are left out.
+/// A macOS icon of these PNG files; sizes without a name in the format are left out.
 pub(super) fn icns(drawn: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut body = Vec::new();
     for (size, png) in drawn {
@@ -53,38 +53,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_windows_icon_says_where_each_size_lies() {
+    fn a_windows_icon_has_the_offset_of_each_size() {
         let bytes = ico(&[(16, vec![7; 3]), (256, vec![9; 5]), (512, vec![1; 9])]);
-        assert_eq!(bytes[4..6], [2, 0], "512 has no room in its one byte");
+        assert_eq!(bytes[4..6], [2, 0], "512 is left out");
         assert_eq!(bytes[6], 16, "the first is 16 wide");
         assert_eq!(bytes[22], 0, "256 is written as 0");
         assert_eq!(
             bytes[18..22],
             38u32.to_le_bytes(),
-            "the first lies behind the heads"
+            "the first follows the headers"
         );
         assert_eq!(
             bytes[34..38],
             41u32.to_le_bytes(),
-            "the second behind the first"
+            "the second follows the first"
         );
-        assert_eq!(bytes.len(), 46, "nothing but heads and pictures");
+        assert_eq!(bytes.len(), 46, "headers and images only");
     }
 
     #[test]
-    fn a_mac_icon_says_its_whole_length() {
+    fn a_mac_icon_has_its_total_length() {
         let bytes = icns(&[(16, vec![7; 3]), (128, vec![9; 5])]);
         assert_eq!(bytes[..4], *b"icns");
-        assert_eq!(
-            bytes[4..8],
-            21u32.to_be_bytes(),
-            "16 has no PNG name and is left out"
-        );
+        assert_eq!(bytes[4..8], 21u32.to_be_bytes(), "16 is left out");
         assert_eq!(bytes[8..12], *b"ic07");
         assert_eq!(
             bytes[12..16],
             13u32.to_be_bytes(),
-            "a part's length counts its head"
+            "a length includes its header"
         );
     }
 }
