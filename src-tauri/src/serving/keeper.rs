@@ -106,8 +106,9 @@ async fn serve(shared: &Arc<Shared>, lock: Lock, log: &mut Option<Log>) -> bool 
             true
         }
         Err(error) => {
-            tracing::warn!(%text, "not serving");
-            shared.show_not_serving(listen, fact(&error));
+            let fact = fact(&error);
+            tracing::warn!(text = %fact, "not serving");
+            shared.show_not_serving(listen, fact);
             false
         }
     }

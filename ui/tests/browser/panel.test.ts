@@ -224,7 +224,7 @@ describe("what fails", () => {
 
   it("to be heard of is said, with what was last known", () =>
     within({ scenario: "lost" }, {}, async (page) => {
-      await page.getByRole("alert").getByText("What you see may be old.").waitFor();
+      await page.getByRole("alert").getByText("The values below may be out of date.").waitFor();
       expect(await sentence(page)).toBe("Gateway not responding");
       expect(await page.getByText("Idle. The next request starts immediately.").count()).toBe(1);
     }));
