@@ -99,7 +99,7 @@ impl Context {
             recorder: parts.recorder,
             upstream: parts.upstream,
             process: ProcessTracker::new(),
-            memory: Readings::new(&settings.pressure),
+            memory: Readings::new(&settings),
             thinking: ThinkingModels::default(),
             reads: ReadCache::default(),
             blocked_origins: BlockedOrigins::default(),

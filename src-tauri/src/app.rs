@@ -14,15 +14,15 @@ use tokio::time::Instant;
 
 use crate::args::Args;
 use crate::clipboard::Clipboard;
-use crate::face::{self, Face, Login, Seen, Whose};
+use crate::gateway_link::{Plan, Serving, Shown};
+use crate::i18n::Words;
 use crate::incidents::{Incident, Incidents};
-use crate::serving::{Plan, Serving, Shown};
-use crate::shell::Shell;
-use crate::single::{self, Answer, Only, Start};
+use crate::preferences::Shell;
+use crate::single_instance::{self, Answer, Only, Start};
+use crate::subscriptions::Watches;
 use crate::tray::Tray;
-use crate::watches::Watches;
-use crate::words::Words;
-use crate::{commands, falls, hosts, login, notify, panel};
+use crate::tray_face::{self, Face, Login, Seen, Whose};
+use crate::{autostart, commands, notifications, panel, toolkit_crash, tray_host};
 
 /// What everything in the program shares; the toolkit keeps it.
 #[derive(Debug)]
@@ -50,11 +50,11 @@ enum NotStarted {
     #[error(transparent)]
     State(#[from] oneslot::state::StateError),
     #[error(transparent)]
-    Single(#[from] single::SingleError),
+    Single(#[from] single_instance::SingleError),
     #[error("cannot start the gateway's thread")]
     Thread(#[source] std::io::Error),
     #[error(transparent)]
-    Words(#[from] crate::words::WordsError),
+    Words(#[from] crate::i18n::WordsError),
     #[error("no display can be opened; on a machine without one, use `oneslotd serve`")]
     NoDisplay,
     #[error("cannot start the desktop's toolkit")]
@@ -86,7 +86,7 @@ fn say(text: &str) {
 fn start(args: &Args) -> Result<ExitCode, NotStarted> {
     let path = args.state.clone().map_or_else(StateDir::usual, Ok)?;
     let state = StateDir::open(path)?;
-    let only = match single::start(&state)? {
+    let only = match single_instance::start(&state)? {
         Start::First(only) => only,
         Start::Second(Answer::Shown) => return Ok(ExitCode::SUCCESS),
         Start::Second(Answer::Later) => {
@@ -118,10 +118,10 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
         crashed: Mutex::new(None),
     };
     let serving = Arc::clone(&app.serving);
-    falls::toolkit(&serving);
-    falls::hang(&serving);
+    toolkit_crash::toolkit(&serving);
+    toolkit_crash::hang(&serving);
     let code = if crate::platform::has_display() {
-        falls::display(&serving);
+        toolkit_crash::display(&serving);
         toolkit(args, app, only).map_err(NotStarted::Toolkit)
     } else {
         Err(NotStarted::NoDisplay)
@@ -137,7 +137,7 @@ fn start(args: &Args) -> Result<ExitCode, NotStarted> {
 )]
 fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
     let serving = Arc::clone(&app.serving);
-    let presses = falls::Presses::hear(&serving);
+    let presses = toolkit_crash::Presses::hear(&serving);
     let builder = tauri::Builder::default();
     let builder = crate::platform::plugins(builder);
     let running = builder
@@ -149,7 +149,7 @@ fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
     let handle = running.handle().clone();
     presses.pass_to(&handle);
     crate::platform::settle(&handle);
-    login::repair(&handle);
+    autostart::repair(&handle);
     let show = handle.clone();
     let heard = only.hear(move || {
         if serving.starts_anew() {
@@ -162,7 +162,7 @@ fn toolkit(args: &Args, app: App, only: Only) -> tauri::Result<ExitCode> {
         tracing::warn!(%error, "a second start will not show the panel");
     }
     follow(&handle);
-    hosts::watch(&handle, args.hidden);
+    tray_host::watch(&handle, args.hidden);
     if args.show_panel {
         panel::open(&handle);
     }
@@ -209,7 +209,7 @@ async fn draw_all(app: AppHandle, mut shown: tokio::sync::watch::Receiver<Shown>
         }
         let told = incidents.see(&now.snapshot, at, own.shell.kept().notify);
         if let Some(incident) = told {
-            notify::tell(&app, &own.incident(incident, &now));
+            notifications::tell(&app, &own.incident(incident, &now));
         }
         if own.shell.note_apps(&now.snapshot) {
             let shell = Arc::clone(&own.shell);
@@ -267,9 +267,9 @@ impl App {
     }
 
     fn face(&self, app: &AppHandle, shown: &Shown) -> Face {
-        let starts = login::starts(app);
+        let starts = autostart::starts(app);
         let zone = TimeZone::system();
-        face::face(&Seen {
+        tray_face::face(&Seen {
             snapshot: &shown.snapshot,
             gateway: shown.whose.unwrap_or(Whose::Own),
             login: if starts { Login::Starts } else { Login::Stays },
@@ -288,7 +288,7 @@ impl App {
         let cause = cause.unwrap_or_default();
         let places = [("server", server.as_str()), ("cause", cause.as_str())];
         let text = match incident {
-            Incident::NotServing if !face::is_port_taken(&shown.snapshot) => "failed",
+            Incident::NotServing if !tray_face::is_port_taken(&shown.snapshot) => "failed",
             Incident::Down | Incident::Memory | Incident::NoServer | Incident::NotServing => "text",
         };
         let say = |part| {
@@ -303,7 +303,7 @@ impl App {
 
     /// Words for a wish that was not carried out: what a person pressed, and why nothing came of
     /// it.
-    pub fn refusal(&self, key: &str, fault: &crate::serving::Fault) -> Told {
+    pub fn refusal(&self, key: &str, fault: &crate::gateway_link::Fault) -> Told {
         let language = self.shell.language();
         Told {
             title: self.words.say(language, key, &[]),

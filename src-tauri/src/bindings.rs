@@ -11,10 +11,10 @@ use crate::commands::{
     Changed, Found, Gateway, Kind, Member, Opens, Origin, PauseWish, Platform, Proof, SettingsPage,
     Shell, TrayState, Unit, Value,
 };
-use crate::serving::{Fault, Reason};
-use crate::shell::{NotifySwitches, NotifyWish, ShellWish};
-use crate::watches::Update;
-use crate::words::{Language, LanguageWish};
+use crate::gateway_link::{Fault, Reason};
+use crate::i18n::{Language, LanguageWish};
+use crate::preferences::{NotifySwitches, NotifyWish, ShellWish};
+use crate::subscriptions::Update;
 
 const HEAD: &str = "// Made from the Rust types by a test of oneslot-tray; not to be edited.\n";
 

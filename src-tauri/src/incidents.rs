@@ -1,12 +1,12 @@
 //! Which lasting incident a person is told of: each once, and only after it has lasted.
 //!
 //! Pure: the time is an argument. It is not the wall clock, which may be set back in the middle of
-//! an incident. Not here: how a notification is shown ([`crate::notify`]).
+//! an incident. Not here: how a notification is shown ([`crate::notifications`]).
 
 use oneslot::telemetry::snapshot::{Face, Level, Snapshot};
 
-use crate::face::is_daemon_gone;
-use crate::shell::NotifySwitches;
+use crate::preferences::NotifySwitches;
+use crate::tray_face::is_daemon_gone;
 
 /// A kind of incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

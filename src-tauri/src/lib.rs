@@ -7,29 +7,29 @@
 
 pub mod args;
 pub mod platform;
-pub mod falls;
-pub mod single;
+pub mod toolkit_crash;
+pub mod single_instance;
 
 // The gateway, seen from here.
-pub mod serving;
-pub mod unlogged;
-pub mod shell;
+pub mod gateway_link;
+pub mod startup_notices;
+pub mod preferences;
 pub mod incidents;
 
 // The face.
-pub mod words;
-pub mod face;
+pub mod i18n;
+pub mod tray_face;
 pub mod tray;
-pub mod hosts;
-pub mod notify;
+pub mod tray_host;
+pub mod notifications;
 pub mod clipboard;
-pub mod login;
-pub mod opens;
-pub mod act;
+pub mod autostart;
+pub mod open_path;
+pub mod menu_actions;
 
 // The panel.
 pub mod panel;
-pub mod watches;
+pub mod subscriptions;
 pub mod commands;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! A desktop without a place for icons is a normal state: what would be drawn is kept until there
 //! is one. Everything here that draws runs on the main thread. Not here: what is drawn
-//! ([`crate::face`]), and when a place for icons comes ([`crate::hosts`]).
+//! ([`crate::tray_face`]), and when a place for icons comes ([`crate::tray_host`]).
 
 mod icons;
 mod ids;
@@ -15,8 +15,8 @@ use tauri::tray::{MouseButton, MouseButtonState, TrayIcon, TrayIconBuilder, Tray
 use tauri::{AppHandle, Wry};
 
 use crate::app::App;
-use crate::face::Face;
-use crate::{act, panel};
+use crate::tray_face::Face;
+use crate::{menu_actions, panel};
 
 use menu::Drawn;
 
@@ -101,7 +101,7 @@ pub fn make(app: &AppHandle) {
 /// A row was pressed.
 pub fn pressed(app: &AppHandle, id: &str) {
     if let Some(wish) = ids::wish(id) {
-        act::carry_out(app, wish);
+        menu_actions::carry_out(app, wish);
     }
 }
 

@@ -22,7 +22,7 @@ impl Context {
     pub async fn check(&self) {
         let mut changes = self.scheduler.changes();
         self.scheduler.send(Event::CheckNow);
-        let limit = self.settings().health.timeout + Duration::from_secs(3);
+        let limit = self.settings().limits.probe + Duration::from_secs(3);
         let answered = async {
             while self
                 .scheduler

@@ -254,9 +254,9 @@ fn window(
 ) -> snapshot::Window {
     let exact = kind == Some(Kind::LlamaCpp) && settings.preset == Preset::Balanced;
     let counting = match settings.window.counting {
-        Counting::Auto | Counting::Exact if exact => "exact",
+        Counting::Auto if exact => "exact",
         Counting::Scalar => "scalar",
-        Counting::Auto | Counting::Exact | Counting::Learned | Counting::Bytes => "bytes",
+        Counting::Auto | Counting::Bytes => "bytes",
     };
     let reading = match learned {
         Some(tokens) => Some(WindowReading::Loaded {

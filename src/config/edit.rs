@@ -1,8 +1,8 @@
-//! Changing one member of the file: comments stay, two who save at once both win.
+//! Changing one setting in the file: comments stay, and of two edits at once neither is lost.
 //!
-//! The result is read back before it replaces anything, so that no edit can leave a file that
-//! would be refused; and a file that cannot be read is never overwritten. A file that is gone is
-//! written anew from what it said last.
+//! The result is checked before it replaces the file, so that no edit can leave a file that would
+//! be refused; and a file that cannot be read is never overwritten. A file that is gone is written
+//! again from its last good copy.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -10,38 +10,39 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
 use toml_edit::{DocumentMut, Item, Table, TableLike};
 
 use super::Key;
-use super::fault::Fault;
+use super::error::{Fault, joined};
+use super::explain::toml;
 use super::file::{self, Content};
-use super::load::{Sources, sound};
-use super::members::{self, Member};
-use super::value::{Kind, Value};
+use super::load::Sources;
+use super::schema::{self, Member};
 use crate::state::durable;
 
-/// Why a member was not changed; the file is then as it was.
+/// Why a setting was not changed; the file is then as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// There is no such member.
+    /// There is no such setting.
     #[error("{path} is not a setting")]
     Find {
         /// The path that was asked for.
         path: String,
     },
     /// The file cannot be read as it is, or could not be with this change.
-    #[error("{}", .faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("{}", joined(faults, "; "))]
     Faulty {
         /// What is wrong.
         faults: Vec<Fault>,
     },
-    /// The file is marked as not to be written.
+    /// The file is read-only.
     #[error("{} is read-only and stays as it is", file.display())]
     ReadOnly {
         /// The file.
         file: PathBuf,
     },
-    /// Somebody else kept the file locked for too long.
+    /// Another program kept the file locked for too long.
     #[error("{} is being changed by another program", file.display())]
     Lock {
         /// The file.
@@ -61,9 +62,9 @@ pub enum EditError {
 /// What a change was made to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Basis {
-    /// The file, or nothing where there never was one.
+    /// The file, or nothing where there was none.
     File,
-    /// The last good copy, since the file was gone or empty: it was written anew.
+    /// The last good copy, since the file was gone or empty: it was written again.
     Good {
         /// The file.
         file: PathBuf,
@@ -73,12 +74,12 @@ pub enum Basis {
 }
 
 impl Basis {
-    /// What a person should know of it.
+    /// What a person should know about it.
     pub fn note(&self) -> Option<String> {
         match self {
             Self::File => None,
             Self::Good { file, good } => Some(format!(
-                "{} was missing or empty, so it was written anew from the last good copy ({})",
+                "{} was missing or empty, so it was written again from the last good copy ({})",
                 file.display(),
                 good.display()
             )),
@@ -91,15 +92,13 @@ const TRIES: u32 = 200;
 const BETWEEN_TRIES: Duration = Duration::from_millis(25);
 
 impl Sources {
-    /// Sets the member at `path` in the file, or takes it out of the file with `None`.
+    /// Sets the setting at `path` in the file, or removes it from the file with `None`.
     ///
     /// # Errors
     ///
     /// [`EditError`]; the file is then as it was.
     pub fn edit(&self, path: &str, value: Option<&Value>) -> Result<Basis, EditError> {
-        let member = members::find(path).ok_or_else(|| EditError::Find {
-            path: path.to_owned(),
-        })?;
+        let member = found(path)?;
         let ((), basis) = self.change(|document| put(document, member, value))?;
         Ok(basis)
     }
@@ -113,17 +112,14 @@ impl Sources {
         &self,
         change: impl FnOnce(&mut Vec<Key>) -> R,
     ) -> Result<(R, Basis), EditError> {
-        let member = members::find(KEYS).ok_or_else(|| EditError::Find {
-            path: KEYS.to_owned(),
-        })?;
+        let member = found("access.keys")?;
         self.change(|document| {
             let item = document.get("access").and_then(|access| access.get("keys"));
-            let mut keys = match item.map(|item| Kind::Keys.from_toml(item)) {
-                Some(Ok(Value::Keys(keys))) => keys,
-                _ => Vec::new(),
-            };
+            let keys = item.map(file::json).unwrap_or_default();
+            let mut keys: Vec<Key> = serde_json::from_value(keys).unwrap_or_default();
             let result = change(&mut keys);
-            put(document, member, Some(&Value::Keys(keys)));
+            let keys = serde_json::to_value(keys).unwrap_or_default();
+            put(document, member, Some(&keys));
             result
         })
     }
@@ -148,18 +144,19 @@ impl Sources {
         let (mut document, basis) = self.document(&file)?;
         let result = change(&mut document);
         let text = document.to_string();
-        sound(file::parse(&file, &text)).map_err(|faults| EditError::Faulty { faults })?;
+        let parsed = file::parse(&file, &text).faultless();
+        parsed.map_err(|faults| EditError::Faulty { faults })?;
         durable::write(&file, text.as_bytes()).map_err(failed)?;
         Ok((result, basis))
     }
 
-    /// What to start from: the file, or the last good copy where the file is gone or empty. What
-    /// that said is still in force, and one change must not take the rest away.
+    /// What to start from: the file, or the last good copy where the file is gone or empty. Its
+    /// settings are still in use, and one change must not remove the others.
     fn document(&self, file: &Path) -> Result<(DocumentMut, Basis), EditError> {
         let mut basis = Basis::File;
         let text = match file::read(file) {
             Content::Missing | Content::Empty => {
-                let good = self.good_in_use().map(|(good, _)| good);
+                let good = self.read_good().map(|(good, _)| good);
                 match good.map(|good| (file::read(&good), good)) {
                     Some((Content::Text(text), good)) => {
                         let file = file.to_owned();
@@ -183,37 +180,34 @@ impl Sources {
     }
 }
 
-const KEYS: &str = "access.keys";
-const REQUIRE_KEY: &str = "access.require_key";
+fn found(path: &str) -> Result<&'static Member, EditError> {
+    schema::find(path).ok_or_else(|| EditError::Find {
+        path: path.to_owned(),
+    })
+}
 
-/// Puts `value` where `member` stands, keeping the comments around it.
+/// Sets or removes `member`, keeping the comments around it.
 fn put(document: &mut DocumentMut, member: &Member, value: Option<&Value>) {
-    let (section, name) = member.place();
+    let (section, name) = member.section();
     let root = document.as_table_mut();
     let Some(section) = section else {
         return put_in(root, name, value);
     };
-    if value.is_none() && !root.contains_key(section) {
-        return;
-    }
-    // Unsaid, the file would be taken for half written: what took the key away has to be said.
+    let is_set = root
+        .get(section)
+        .and_then(Item::as_table_like)
+        .is_some_and(|table| table.contains_key(name));
+    // A reload takes a file that no longer mentions it for half written.
     let not_required = Value::Bool(false);
-    let is_there = |table: &dyn TableLike| table.contains_key(name);
     let value = match value {
-        None if member.path == REQUIRE_KEY
-            && root
-                .get(section)
-                .and_then(Item::as_table_like)
-                .is_some_and(is_there) =>
-        {
-            Some(&not_required)
-        }
+        None if !is_set => return,
+        None if member.path == "access.require_key" => Some(&not_required),
         value => value,
     };
     let item = root
         .entry(section)
         .or_insert_with(|| Item::Table(Table::new()));
-    // A value in the section's place is a fault, which is found when the result is read back.
+    // If it is not a section, the check of the result says so.
     if let Some(table) = item.as_table_like_mut() {
         put_in(table, name, value);
     }
@@ -224,7 +218,7 @@ fn put_in(table: &mut dyn TableLike, name: &str, value: Option<&Value>) {
         table.remove(name);
         return;
     };
-    let mut new = value.to_toml();
+    let mut new = toml(value);
     match table.get_mut(name) {
         Some(Item::Value(old)) => {
             *new.decor_mut() = old.decor().clone();

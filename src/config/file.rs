@@ -1,4 +1,4 @@
-//! Reading the file: bytes, TOML, members with their lines.
+//! Reading the file, environment variables and flags: settings with the place each was set.
 //!
 //! It only reads. What is done about a file with faults is decided in [`load`](super::load).
 
@@ -6,23 +6,25 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use toml_edit::{Document, Item, Table, TableLike};
+use serde::Deserialize as _;
+use serde::de::IntoDeserializer as _;
+use serde_json::Value;
+use toml_edit::{Document, Item, TableLike};
 
-use super::Member;
-use super::fault::{Fault, Notice, Place, words};
-use super::members::{self, MEMBERS};
-use super::value::Value;
+use super::error::{Fault, Location, Notice, words};
+use super::explain::toml;
+use super::schema::{self, MEMBERS, Member};
 use crate::state::regular;
 
-/// One member that was set, and where.
+/// One setting that was set, and where.
 #[derive(Debug, Clone)]
 pub(super) struct Given {
     pub(super) member: &'static Member,
     pub(super) value: Value,
-    pub(super) place: Place,
+    pub(super) location: Location,
 }
 
-/// A file's members, and what is wrong with the rest of it.
+/// The settings of one layer, and what is wrong with it.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     pub(super) given: Vec<Given>,
@@ -30,7 +32,7 @@ pub(super) struct Parsed {
     pub(super) notices: Vec<Notice>,
 }
 
-/// What is in the file's place.
+/// What is at the path of the file.
 #[derive(Debug)]
 pub(super) enum Content {
     /// Nothing.
@@ -43,7 +45,7 @@ pub(super) enum Content {
     Unreadable(Fault),
 }
 
-/// All of a file.
+/// All bytes of a file.
 pub(super) fn bytes(file: &Path) -> io::Result<Vec<u8>> {
     regular::read(file, regular::SETTINGS)
 }
@@ -67,18 +69,17 @@ pub(super) fn read(file: &Path) -> Content {
         return fault("only NUL bytes, as a power failure leaves them".to_owned());
     }
     match String::from_utf8(bytes) {
-        // Some editors on Windows put a byte order mark in front.
-        Ok(text) => Content::Text(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned()),
+        Ok(text) => Content::Text(text),
         Err(_) => fault("it is not UTF-8 text".to_owned()),
     }
 }
 
-/// Whether a file that cannot be used may ask for a key: it speaks of one outside of comments, or
-/// what it says cannot be read.
-pub(super) fn may_ask_for_key(file: &Path) -> bool {
+/// Whether a file that cannot be used may require a key: it mentions one outside of comments, or
+/// cannot be read.
+pub(super) fn may_require_key(file: &Path) -> bool {
     let bytes = match bytes(file) {
         Ok(bytes) => bytes,
-        // What is no file says nothing.
+        // What is not a file requires nothing.
         Err(error) => {
             return !matches!(
                 error.kind(),
@@ -86,7 +87,7 @@ pub(super) fn may_ask_for_key(file: &Path) -> bool {
             );
         }
     };
-    // Text of two bytes a letter, as some editors on Windows save it, is still legible so.
+    // UTF-16, as some editors on Windows write it, is readable without its NUL bytes.
     let letters: Vec<u8> = bytes.into_iter().filter(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&letters)
         .lines()
@@ -95,87 +96,128 @@ pub(super) fn may_ask_for_key(file: &Path) -> bool {
         .any(|line| line.contains("require_key") || line.contains("keys"))
 }
 
+/// Reads TOML; `file` is only named in messages.
 pub(super) fn parse(file: &Path, text: &str) -> Parsed {
+    // Some editors on Windows write a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parsed = Parsed::default();
-    let at = |span: Option<Range<usize>>| Place::File {
+    let at = |span: Option<Range<usize>>| Location::File {
         file: file.to_owned(),
         line: span.map(|span| line_of(text, span.start)),
     };
-    match Document::parse(text) {
-        Ok(document) => top(document.as_table(), &at, &mut parsed),
-        Err(error) => parsed.faults.push(Fault::Syntax {
-            place: at(error.span()),
-            // Only the parser's own words: its full text would repeat the line, key and all.
-            reason: one_line(error.message()),
-        }),
+    let document = match Document::parse(text) {
+        Ok(document) => document,
+        Err(error) => {
+            parsed.faults.push(Fault::Syntax {
+                location: at(error.span()),
+                // Only the parser's message: its full text would repeat the line, key and all.
+                reason: error
+                    .message()
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            });
+            return parsed;
+        }
+    };
+    for (name, item) in document.as_table().iter() {
+        let location = at(span(document.as_table(), name, item));
+        let is_section = MEMBERS
+            .iter()
+            .any(|member| member.section().0 == Some(name));
+        match (is_section, item.as_table_like()) {
+            (true, Some(section)) => {
+                for (inner, item) in section.iter() {
+                    let location = at(span(section, inner, item));
+                    parsed.take(&format!("{name}.{inner}"), json(item), location);
+                }
+            }
+            (true, None) => parsed.faults.push(Fault::Shape {
+                location,
+                name: name.to_owned(),
+                found: item.type_name(),
+            }),
+            (false, _) => parsed.take(name, json(item), location),
+        }
     }
     parsed
 }
 
-type At<'a> = dyn Fn(Option<Range<usize>>) -> Place + 'a;
+impl Parsed {
+    /// Takes the text of an environment variable or a flag.
+    pub(super) fn take_text(&mut self, path: &str, text: &str, location: Location) {
+        let value = match schema::find(path) {
+            Some(member) => member.kind.read_text(text),
+            None => text.into(),
+        };
+        self.take(path, value, location);
+    }
 
-fn top(table: &Table, at: &At<'_>, parsed: &mut Parsed) {
-    for (name, item) in table.iter() {
-        let place = at(span(table, name, item));
-        let is_section = MEMBERS.iter().any(|member| member.place().0 == Some(name));
-        match (is_section, item.as_table_like()) {
-            (true, Some(section)) => {
-                for (inner, item) in section.iter() {
-                    let place = at(span(section, inner, item));
-                    member(&format!("{name}.{inner}"), item, place, parsed);
-                }
-            }
-            (true, None) => parsed.faults.push(Fault::Shape {
-                place,
-                name: name.to_owned(),
-                found: item.type_name(),
-                expected: "a section of settings",
+    fn take(&mut self, path: &str, value: Value, location: Location) {
+        let name = path.to_owned();
+        if schema::is_gone(path, &value) {
+            self.notices.push(Notice::Removed { location, name });
+            return;
+        }
+        let Some(member) = schema::find(path) else {
+            let nearest = schema::nearest(path);
+            self.notices.push(Notice::Unknown {
+                location,
+                name,
+                nearest,
+            });
+            return;
+        };
+        let found = if member.kind.is_private() {
+            "something else".to_owned()
+        } else {
+            shortened(&toml(&value).to_string())
+        };
+        match member.check(value) {
+            Ok(value) => self.given.push(Given {
+                member,
+                value,
+                location,
             }),
-            (false, _) => member(name, item, place, parsed),
+            Err(expected) => self.faults.push(Fault::Value {
+                location,
+                member: &member.path,
+                found,
+                expected,
+            }),
+        }
+    }
+
+    /// The same, if nothing is wrong with it.
+    pub(super) fn faultless(self) -> Result<Self, Vec<Fault>> {
+        if self.faults.is_empty() {
+            Ok(self)
+        } else {
+            Err(self.faults)
         }
     }
 }
 
-fn member(path: &str, item: &Item, place: Place, parsed: &mut Parsed) {
-    let Some(member) = members::find(path) else {
-        let nearest = members::nearest(path);
-        parsed.notices.push(Notice::Unknown {
-            place,
-            name: path.to_owned(),
-            nearest,
-        });
-        return;
-    };
-    match member.kind.from_toml(item) {
-        Ok(value) => parsed.given.push(Given {
-            member,
-            value,
-            place,
-        }),
-        Err(found) => parsed.faults.push(Fault::Value {
-            place,
-            member: member.path,
-            found,
-            expected: member.kind.expected(),
-        }),
-    }
+/// A value of TOML as one of JSON; null where JSON has none such.
+pub(super) fn json(item: &Item) -> Value {
+    let value = item.clone().into_value().ok();
+    value
+        .and_then(|value| Value::deserialize(value.into_deserializer()).ok())
+        .unwrap_or_default()
 }
 
 fn span(table: &dyn TableLike, name: &str, item: &Item) -> Option<Range<usize>> {
-    table
-        .key(name)
-        .and_then(toml_edit::Key::span)
-        .or_else(|| item.span())
+    let key = table.key(name).and_then(toml_edit::Key::span);
+    key.or_else(|| item.span())
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
-    text.bytes()
-        .take(offset)
-        .filter(|byte| *byte == b'\n')
-        .count()
-        + 1
+    let before = text.bytes().take(offset);
+    before.filter(|byte| *byte == b'\n').count() + 1
 }
 
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+fn shortened(text: &str) -> String {
+    let short: String = text.chars().take(60).collect();
+    let ellipsis = if short.len() < text.len() { "…" } else { "" };
+    format!("{short}{ellipsis}")
 }

@@ -1,16 +1,18 @@
-//! The layers, one over the other: preset, the article's variables, file, environment, flags.
+//! The layers, each over the one before: preset, the article's variables, file, environment,
+//! flags.
 //!
-//! Every member keeps where it came from. [`Sources::load`] only reads; [`Sources::start`] also
-//! keeps what must not be lost: a file that cannot be used, and the last good one.
+//! [`Sources::load`] only reads; [`Sources::start`] also keeps copies of the file. One rule for
+//! faulty files: the last good settings stay in use, and a fault never widens access.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::contradiction::contradictions;
-use super::fault::{Fault, Notice, Place};
+use serde_json::Value;
+
+use super::error::{Fault, Location, Notice, joined};
 use super::file::{self, Content, Given, Parsed};
-use super::members::{self, MEMBERS, PREFIX};
-use super::{Preset, Settings, keep};
+use super::schema::{MEMBERS, PREFIX};
+use super::{BaseUrl, Limits, Preset, Settings, backup};
 
 /// Where settings come from.
 #[derive(Debug, Clone, Default)]
@@ -19,18 +21,18 @@ pub struct Sources {
     pub file: PathBuf,
     /// Where the last good copy of the file is kept, if anywhere.
     pub good: Option<PathBuf>,
-    /// The environment: every variable, the others are passed over.
+    /// Environment variables; those that set nothing are ignored.
     pub variables: Vec<(String, String)>,
     /// The command line.
     pub flags: Vec<Flag>,
 }
 
-/// A member set on the command line.
+/// A setting on the command line.
 #[derive(Debug, Clone)]
 pub struct Flag {
     /// The flag, such as `--listen`.
     pub name: &'static str,
-    /// The member's path.
+    /// The path of the setting.
     pub member: &'static str,
     /// Its text; entries of a list are separated by commas.
     pub text: String,
@@ -41,7 +43,7 @@ pub struct Flag {
 pub struct Loaded {
     /// The settings to use.
     pub settings: Settings,
-    /// Where each member came from, by path; a member that is not here has its default.
+    /// Where each setting came from, by path; one that is missing here has its default.
     pub origins: BTreeMap<&'static str, Origin>,
     /// What a person should know.
     pub notices: Vec<Notice>,
@@ -49,27 +51,45 @@ pub struct Loaded {
     pub sources: Sources,
 }
 
-/// Where a member's value came from.
+/// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// No one set it.
+    /// The default.
     Default,
-    /// The preset differs from the default.
+    /// The preset, which differs from the default.
     Preset,
-    /// Set by hand.
-    Given(Place),
+    /// Set by the user.
+    Given(Location),
 }
 
 /// Why there are no settings to use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+#[error("{}", joined(faults, "\n"))]
 pub struct LoadError {
     /// Everything that is wrong, not only the first.
     pub faults: Vec<Fault>,
 }
 
+/// The article's own variables, read below `ONESLOT_…`.
+const ARTICLE: [(&str, &str); 3] = [
+    ("LLM_BASE_URL", "upstream.base_url"),
+    ("LLM_MODEL", "upstream.model"),
+    ("LLM_N_CTX", "window.context"),
+];
+
+/// Variables that begin with the prefix and are not settings: two name paths, the others are for tests.
+const NOT_SETTINGS: [&str; 5] = [
+    "ONESLOT_CONFIG",
+    "ONESLOT_STATE",
+    "ONESLOT_FAULT",
+    "ONESLOT_LIMITS",
+    "ONESLOT_TEST_LIMITS",
+];
+
+const REQUIRE_KEY: &str = "access.require_key";
+
 impl Sources {
-    /// The usual place of the file on this system; `None` without a home directory.
+    /// The usual path of the file on this system; `None` without a home directory.
     pub fn usual_file() -> Option<PathBuf> {
         let dirs = directories::ProjectDirs::from("", "", "OneSlot")?;
         Some(dirs.config_dir().join("config.toml"))
@@ -89,91 +109,72 @@ impl Sources {
         }
     }
 
-    /// Loads for use: a file with faults gives way to its last good copy, else to the defaults,
-    /// and the notices say so. The defaults ask for no key, so where the file may have asked for
-    /// one they serve nobody until it is mended. Nothing is written.
+    /// Loads for use: instead of a file with faults its last good copy is read, else the defaults
+    /// are used, and a notice says so. Neither may be less strict than the file: where it may
+    /// require a key and they do not mention one, every request is refused. Nothing is written.
     ///
     /// # Errors
     ///
-    /// Faults of environment or flags, and settings that contradict each other: those are
-    /// mistakes of the moment, with a person there to mend them.
+    /// Faults of environment or flags, and settings that contradict each other.
     pub fn load(&self) -> Result<Loaded, LoadError> {
-        let (parsed, faults) = match self.read_file() {
-            Ok(parsed) => (parsed, Vec::new()),
-            Err(faults) => (Parsed::default(), faults),
+        let faults = match self.read_file() {
+            Ok(parsed) => return self.resolve(parsed),
+            Err(faults) => faults,
         };
-        if faults.is_empty() {
-            return self.resolve(parsed);
-        }
-        match self.read_good() {
-            Some((good, parsed)) => {
-                let mut loaded = self.resolve(parsed)?;
-                if self.asks_beyond(&loaded) {
-                    loaded.settings.access.require_key = true;
-                    loaded.notices.push(Notice::Locked { faults });
-                } else {
-                    loaded.notices.push(Notice::LastGoodServes { good, faults });
-                }
-                Ok(loaded)
+        let (good, parsed) = self.read_good().unzip();
+        let mut loaded = self.resolve(parsed.unwrap_or_default())?;
+        let notice = if file::may_require_key(&self.file) && !loaded.mentions(REQUIRE_KEY) {
+            loaded.settings.access.require_key = true;
+            Notice::Locked { faults }
+        } else {
+            match good {
+                Some(good) => Notice::LastGoodServes { good, faults },
+                None => Notice::DefaultsServe { faults },
             }
-            None => {
-                let mut loaded = self.resolve(Parsed::default())?;
-                if self.asks_beyond(&loaded) {
-                    loaded.settings.access.require_key = true;
-                    loaded.notices.push(Notice::Locked { faults });
-                } else {
-                    loaded.notices.push(Notice::DefaultsServe { faults });
-                }
-                Ok(loaded)
-            }
-        }
+        };
+        loaded.notices.push(notice);
+        Ok(loaded)
     }
 
-    /// Whether the faulty file may ask for a key where `loaded`, which serves instead, says
-    /// nothing of one. A variable or a flag wins over the file in this as well.
-    fn asks_beyond(&self, loaded: &Loaded) -> bool {
-        file::may_ask_for_key(&self.file) && !loaded.says("access.require_key")
-    }
-
-    /// As [`load`](Self::load), for a program that will serve: keeps a file with faults aside,
-    /// keeps a copy of a good one, and closes a file that holds a credential to other users.
+    /// As [`load`](Self::load), for a program that will serve: copies a file with faults, keeps
+    /// the last good one, and closes a file that holds a credential to other users.
     ///
     /// # Errors
     ///
     /// As [`load`](Self::load).
     pub fn start(&self) -> Result<Loaded, LoadError> {
         let mut loaded = self.load()?;
-        let failed = loaded.notices.iter().any(Notice::is_fallback);
-        let secured = keep::secure(&self.file, &loaded);
-        loaded.notices.extend(secured);
-        if failed {
-            loaded
-                .notices
-                .push(keep::aside(&self.file, jiff::Timestamp::now()));
+        let closed = backup::close(&self.file, &loaded);
+        loaded.notices.extend(closed);
+        if loaded.is_fallback() {
+            let aside = backup::keep_aside(&self.file, jiff::Timestamp::now());
+            loaded.notices.push(aside);
         } else if let Some(good) = &self.good {
-            loaded.notices.extend(keep::good(&self.file, good));
-            if self.good_copy_of_missing().is_some() {
-                loaded.notices.extend(keep::unused(good));
-            }
+            let is_missing = matches!(file::read(&self.file), Content::Missing);
+            loaded.notices.extend(if is_missing && good.exists() {
+                Some(backup::retire(&self.file, good))
+            } else {
+                backup::keep_good(&self.file, good)
+            });
         }
         Ok(loaded)
     }
 
-    /// What a change of one member is made to: as [`load`](Self::load), but where the file was
-    /// removed while it was in use, what it said is still in force.
+    /// What an edit changes: as [`load`](Self::load), but where the file was removed while its
+    /// settings are in use, those.
     ///
     /// # Errors
     ///
     /// As [`load`](Self::load).
     pub fn load_to_edit(&self) -> Result<Loaded, LoadError> {
-        match (file::read(&self.file), self.good_in_use()) {
+        match (file::read(&self.file), self.read_good()) {
             (Content::Missing, Some((_, parsed))) => self.resolve(parsed),
             _ => self.load(),
         }
     }
 
-    /// Loads with every fault and every unknown member named, and nothing in place of a faulty
-    /// file: for `config --check` and for live reload.
+    /// Loads with every fault reported, and nothing instead of a faulty file: for
+    /// `config --check` and for live reload.
     ///
     /// # Errors
     ///
@@ -182,88 +183,105 @@ impl Sources {
         self.resolve(self.read_file().map_err(|faults| LoadError { faults })?)
     }
 
-    /// The file's members; all its faults if it has one.
+    /// The settings of the file; all its faults if it has one.
     fn read_file(&self) -> Result<Parsed, Vec<Fault>> {
-        let parsed = match file::read(&self.file) {
-            Content::Missing => Parsed::default(),
-            // Without a good copy it has always been empty, or nobody minds.
-            Content::Empty if self.read_good().is_none() => Parsed::default(),
-            Content::Empty => {
-                return Err(vec![Fault::Empty {
-                    file: self.file.clone(),
-                }]);
-            }
-            Content::Unreadable(fault) => return Err(vec![fault]),
-            Content::Text(text) => file::parse(&self.file, &text),
-        };
-        sound(parsed)
-    }
-
-    /// The last good copy where the file itself is not there: somebody may miss what it said.
-    pub fn good_copy_of_missing(&self) -> Option<PathBuf> {
         match file::read(&self.file) {
-            Content::Missing => self.read_good().map(|(good, _)| good),
-            Content::Empty | Content::Unreadable(_) | Content::Text(_) => None,
+            Content::Missing => Ok(Parsed::default()),
+            // Without a good copy it never had settings.
+            Content::Empty if self.read_good().is_none() => Ok(Parsed::default()),
+            Content::Empty => Err(vec![self.empty()]),
+            Content::Unreadable(fault) => Err(vec![fault]),
+            Content::Text(text) => file::parse(&self.file, &text).faultless(),
         }
     }
 
-    /// The good copy, unless the last start found no file and so served without it.
-    pub(super) fn good_in_use(&self) -> Option<(PathBuf, Parsed)> {
-        self.read_good().filter(|(good, _)| !keep::is_unused(good))
-    }
-
-    /// The good copy, if it is there, says anything and is still good for this version.
-    fn read_good(&self) -> Option<(PathBuf, Parsed)> {
+    /// The good copy, if it is there, says anything and is good for this version.
+    pub(super) fn read_good(&self) -> Option<(PathBuf, Parsed)> {
         let good = self.good.as_ref()?;
         let Content::Text(text) = file::read(good) else {
             return None;
         };
-        let parsed = sound(file::parse(good, &text)).ok()?;
+        let parsed = file::parse(good, &text).faultless().ok()?;
         (!parsed.given.is_empty()).then(|| (good.clone(), parsed))
     }
 
-    fn resolve(&self, file: Parsed) -> Result<Loaded, LoadError> {
-        let Parsed {
-            given,
-            mut faults,
-            mut notices,
-        } = file;
-        let mut layers = given;
-        for parsed in [self.article(), self.environment(), self.command_line()] {
-            layers.extend(parsed.given);
-            faults.extend(parsed.faults);
-            notices.extend(parsed.notices);
+    fn empty(&self) -> Fault {
+        Fault::Empty {
+            file: self.file.clone(),
         }
-        let mut settings = Settings::of(preset_of(&layers));
-        let mut origins = origins_of(settings.preset);
+    }
+
+    /// Puts the layers over each other.
+    fn resolve(&self, file: Parsed) -> Result<Loaded, LoadError> {
+        let mut layers = self.article();
+        layers.extend(file);
+        layers.extend(self.environment());
+        let preset = preset_of(&layers.given);
+        let mut tree = serde_json::to_value(Settings::of(preset)).unwrap_or_default();
+        let mut origins = origins_of(preset);
         for Given {
             member,
             value,
-            place,
-        } in layers
+            location,
+        } in layers.given
         {
-            match member.write(&mut settings, &value) {
-                Ok(()) => {
-                    origins.insert(member.path, Origin::Given(place));
-                }
-                Err(expected) => faults.push(misfit(member, &value, place, expected)),
-            }
+            member.put(&mut tree, value);
+            origins.insert(&member.path, Origin::Given(location));
         }
-        settings.health.cooldown_max = settings.health.cooldown_max.max(settings.health.cooldown);
+        let (mut notices, mut faults) = (layers.notices, layers.faults);
+        // Each value was checked by itself, so that they fit together.
+        let mut settings = serde_json::from_value(tree).unwrap_or_else(|error| {
+            faults.push(Fault::Unreadable {
+                file: self.file.clone(),
+                reason: error.to_string(),
+            });
+            Settings::of(preset)
+        });
+        let mut limits = Limits::of(preset, settings.health.cooldown).overridden();
+        limits.cooldown_max = limits.cooldown_max.max(settings.health.cooldown);
+        settings.limits = limits;
         if settings.access.require_key && settings.access.keys.is_empty() {
             notices.push(Notice::NoKey);
         }
         faults.extend(contradictions(&settings));
-        if faults.is_empty() {
-            Ok(Loaded {
-                settings,
-                origins,
-                notices,
-                sources: self.clone(),
-            })
-        } else {
-            Err(LoadError { faults })
+        if !faults.is_empty() {
+            return Err(LoadError { faults });
         }
+        Ok(Loaded {
+            settings,
+            origins,
+            notices,
+            sources: self.clone(),
+        })
+    }
+
+    fn article(&self) -> Parsed {
+        let mut parsed = Parsed::default();
+        for (name, path) in ARTICLE {
+            let is_it =
+                |(given, text): &&(String, String)| given == name && !text.trim().is_empty();
+            // Other programs read these too; an empty one is ignored.
+            if let Some((_, text)) = self.variables.iter().find(is_it) {
+                parsed.take_text(path, text, Location::Variable(name.to_owned()));
+            }
+        }
+        parsed
+    }
+
+    fn environment(&self) -> Parsed {
+        let mut parsed = Parsed::default();
+        for (name, text) in &self.variables {
+            if let Some(rest) = name.strip_prefix(PREFIX)
+                && !NOT_SETTINGS.contains(&name.as_str())
+            {
+                let path = rest.to_ascii_lowercase().replace("__", ".");
+                parsed.take_text(&path, text, Location::Variable(name.clone()));
+            }
+        }
+        for flag in &self.flags {
+            parsed.take_text(flag.member, &flag.text, Location::Flag(flag.name));
+        }
+        parsed
     }
 }
 
@@ -275,54 +293,55 @@ impl Loaded {
     /// Everything that is wrong; the settings in use then stay in use.
     pub fn reload(&self) -> Result<Self, LoadError> {
         let sources = &self.sources;
+        let file = || sources.file.clone();
+        let fail = |fault| {
+            Err(LoadError {
+                faults: vec![fault],
+            })
+        };
         let had_file = self
             .origins
             .values()
             .any(|origin| origin.is_in(&sources.file));
         if had_file && !sources.file.exists() {
-            return Err(LoadError {
-                faults: vec![Fault::Gone {
-                    file: sources.file.clone(),
-                }],
-            });
+            return fail(Fault::Gone { file: file() });
         }
-        // A file that comes to nothing is no mended one: an editor may be at it.
+        // A missing or empty file is no fix: an editor may be writing it.
         let is_locked = |notice: &Notice| matches!(notice, Notice::Locked { .. });
+        let content = file::read(&sources.file);
         if self.notices.iter().any(is_locked)
-            && matches!(file::read(&sources.file), Content::Missing | Content::Empty)
+            && matches!(content, Content::Missing | Content::Empty)
         {
-            return Err(LoadError {
-                faults: vec![Fault::Empty {
-                    file: sources.file.clone(),
-                }],
-            });
+            return fail(sources.empty());
         }
         let mut loaded = sources.load_exactly()?;
-        let required = self.settings.access.require_key && self.says("access.require_key");
-        if required && !loaded.says("access.require_key") {
-            return Err(LoadError {
-                faults: vec![Fault::KeyUnsaid {
-                    file: sources.file.clone(),
-                }],
-            });
+        let was_required = self.settings.access.require_key && self.mentions(REQUIRE_KEY);
+        if was_required && !loaded.mentions(REQUIRE_KEY) {
+            return fail(Fault::KeyUnsaid { file: file() });
         }
         if let Some(good) = &sources.good {
-            loaded.notices.extend(keep::good(&sources.file, good));
+            loaded
+                .notices
+                .extend(backup::keep_good(&sources.file, good));
         }
         Ok(loaded)
     }
 
-    /// Whether somebody set the member at `path`.
-    fn says(&self, path: &str) -> bool {
-        match self.origin(path) {
-            Origin::Given(_) => true,
-            Origin::Default | Origin::Preset => false,
-        }
+    /// Whether the settings in use are not those of the file.
+    pub fn is_fallback(&self) -> bool {
+        self.notices
+            .iter()
+            .any(|notice| !notice.faults().is_empty())
     }
 
-    /// Where the member at `path` came from.
+    /// Where the setting at `path` came from.
     pub fn origin(&self, path: &str) -> Origin {
         self.origins.get(path).cloned().unwrap_or(Origin::Default)
+    }
+
+    /// Whether the user set the setting at `path`.
+    fn mentions(&self, path: &str) -> bool {
+        matches!(self.origin(path), Origin::Given(_))
     }
 }
 
@@ -330,65 +349,29 @@ impl Origin {
     /// Whether it came from environment or command line, so that the file cannot change it.
     pub fn is_fixed(&self) -> bool {
         match self {
-            Self::Given(Place::Variable(_) | Place::Flag(_)) => true,
-            Self::Default | Self::Preset | Self::Given(Place::File { .. }) => false,
+            Self::Given(Location::Variable(_) | Location::Flag(_)) => true,
+            Self::Default | Self::Preset | Self::Given(Location::File { .. }) => false,
         }
     }
 
     fn is_in(&self, path: &Path) -> bool {
-        match self {
-            Self::Given(Place::File { file, .. }) => file == path,
-            Self::Default | Self::Preset | Self::Given(Place::Variable(_) | Place::Flag(_)) => {
-                false
-            }
-        }
+        matches!(self, Self::Given(Location::File { file, .. }) if file == path)
     }
 }
 
-/// Passes a file's members on only if each of them can be taken.
-pub(super) fn sound(mut parsed: Parsed) -> Result<Parsed, Vec<Fault>> {
-    let mut scratch = Settings::default();
-    for Given {
-        member,
-        value,
-        place,
-    } in &parsed.given
-    {
-        if let Err(expected) = member.write(&mut scratch, value) {
-            parsed
-                .faults
-                .push(misfit(member, value, place.clone(), expected));
-        }
-    }
-    if parsed.faults.is_empty() {
-        Ok(parsed)
-    } else {
-        Err(parsed.faults)
+impl Parsed {
+    fn extend(&mut self, over: Self) {
+        self.given.extend(over.given);
+        self.faults.extend(over.faults);
+        self.notices.extend(over.notices);
     }
 }
 
-fn misfit(member: &members::Member, value: &super::Value, place: Place, expected: String) -> Fault {
-    let found = if member.kind.is_private() {
-        "something else".to_owned()
-    } else {
-        value.to_string()
-    };
-    Fault::Value {
-        place,
-        member: member.path,
-        found,
-        expected,
-    }
-}
-
-/// The preset of the topmost layer that names one.
+/// The preset of the last layer that names one.
 fn preset_of(layers: &[Given]) -> Preset {
-    let mut scratch = Settings::default();
-    for Given { member, value, .. } in layers.iter().filter(|given| given.member.path == "preset") {
-        // A preset that is none is a fault of its layer, and is reported there.
-        let _ = member.write(&mut scratch, value);
-    }
-    scratch.preset
+    let given = layers.iter().rfind(|given| given.member.path == "preset");
+    let value = given.map_or(Value::Null, |given| given.value.clone());
+    serde_json::from_value(value).unwrap_or_default()
 }
 
 fn origins_of(preset: Preset) -> BTreeMap<&'static str, Origin> {
@@ -396,6 +379,25 @@ fn origins_of(preset: Preset) -> BTreeMap<&'static str, Origin> {
         .iter()
         .filter(|member| member.default(preset) != member.default(Preset::Balanced));
     differs
-        .map(|member| (member.path, Origin::Preset))
+        .map(|member| (member.path.as_str(), Origin::Preset))
         .collect()
+}
+
+/// What is wrong with settings together.
+fn contradictions(settings: &Settings) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    if let BaseUrl::At(root) = &settings.upstream.base_url
+        && root.points_at(&settings.listen)
+    {
+        faults.push(Fault::OwnAddress {
+            base_url: root.to_string(),
+        });
+    }
+    let access = &settings.access;
+    let is_guarded = access.require_key && !access.keys.is_empty();
+    let is_open = |address: &&std::net::SocketAddr| !address.ip().to_canonical().is_loopback();
+    if let Some(address) = settings.listen.iter().find(is_open).filter(|_| !is_guarded) {
+        faults.push(Fault::OpenWithoutKey { address: *address });
+    }
+    faults
 }

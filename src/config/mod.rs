@@ -1,37 +1,34 @@
-//! What a person may decide, and where each decision came from.
+//! The settings, and where each came from.
 //!
-//! [`Settings`] is what the stages read; [`Sources`] is where it comes from; [`MEMBERS`] is the
-//! one table of everything that can be set.
+//! [`Settings`] is what the other modules read; [`Sources`] is where it comes from; [`MEMBERS`] is
+//! the list of everything that can be set.
 
-mod base_url;
-mod settings;
-mod presets;
-mod value;
-mod field;
-pub mod members;
-mod fault;
-mod file;
-mod keep;
-mod spoken;
-mod contradiction;
-mod load;
-mod key;
+mod backup;
 mod edit;
-mod watch;
-mod way;
+mod error;
 mod explain;
+mod file;
+mod key;
+mod limits;
+mod load;
+mod presets;
+mod schema;
+mod settings;
+mod values;
+mod watch;
 
-pub use base_url::BaseUrl;
 pub use edit::{Basis, EditError};
-pub use explain::{explain, in_use};
-pub use fault::{Fault, Notice, Place};
+pub use error::{Fault, Location, Notice};
+pub use explain::{explain, in_use, markdown};
+pub use key::Key;
+pub use limits::{Limits, MemoryLimits};
 pub use load::{Flag, LoadError, Loaded, Origin, Sources};
-pub use members::{MEMBERS, Member, Unit};
+pub use schema::{Kind, MEMBERS, Member, find};
 pub use settings::{
-    Access, Context, Counting, Degrade, Health, Key, Level, Log, Power, Preset, Pressure, Queue,
-    Relay, Secret, Settings, Timeouts, Trim, Upstream, Window,
+    Access, Counting, Degrade, Health, Level, Log, Power, Preset, Pressure, Queue, Relay,
+    Sensitivity, Settings, Timeouts, Trim, Upstream, Window,
 };
-pub use value::{Kind, Value};
+pub use values::{BaseUrl, Context, Secret};
 pub use watch::{Watch, WatchError};
 
 #[cfg(test)]

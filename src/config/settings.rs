@@ -1,298 +1,318 @@
-//! The resolved settings: plain typed values that every stage reads.
+//! The settings: plain structs that every stage reads.
 //!
-//! A duration is a [`Duration`], a size is bytes, a choice is an enum. Where a value came from,
-//! how it is spelled and which range it may have stand in [`members`](super::members), not here;
-//! default values stand in [`presets`](super::presets).
+//! The doc comment of a field is the text that `oneslotd config --explain`, `docs/settings.md` and
+//! the panel show; its attributes are the name in the file, the range and the unit
+//! ([`schema`](super::schema) reads them). Default values stand in [`presets`](super::presets),
+//! the serde form of single values in [`values`](super::values).
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::base_url::BaseUrl;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::key::{self, Key};
+use super::limits::Limits;
+use super::values::{self, BaseUrl, Context, Secret};
 use crate::refusal::FullStatus;
 
 /// Everything that can be configured, resolved.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// The starting point of all other members.
+    /// The starting point of all other settings. A setting made by hand wins over it.
     pub preset: Preset,
-    /// Addresses the gateway serves on. Port 0 picks a free one.
+    /// Addresses the gateway listens on. The default has both loopback families, since localhost
+    /// may mean either; a machine without IPv6 serves on IPv4 alone. Port 0 picks a free port.
+    /// Any address beyond loopback needs access.require_key and a key.
+    #[serde(with = "values::addresses")]
+    #[schemars(with = "Vec<String>", extend("kind" = "addresses"))]
     pub listen: Vec<SocketAddr>,
     /// The model server.
     pub upstream: Upstream,
-    /// The line.
+    /// The queue.
     pub queue: Queue,
-    /// Probes and cooldown.
+    /// Health probes and cooldown.
     pub health: Health,
-    /// The ladder of shorter answers.
+    /// Shorter answers while requests wait or memory is short.
     pub degrade: Degrade,
     /// The context window.
     pub window: Window,
-    /// Limits on waiting for bytes.
+    /// Timeouts towards the model server.
     pub timeouts: Timeouts,
-    /// When memory counts as short.
+    /// Memory pressure.
     pub pressure: Pressure,
-    /// Battery and sleep.
+    /// Sleep of the machine.
     pub power: Power,
-    /// How an answer is passed on.
+    /// How responses are relayed.
     pub relay: Relay,
-    /// Who may call, and how much.
+    /// Who may send requests.
     pub access: Access,
-    /// What is written down.
+    /// Log and record. Neither holds a prompt, an answer or a key.
     pub log: Log,
+    /// Limits that are not settings.
+    #[serde(skip)]
+    pub limits: Limits,
 }
 
-/// The starting point of all other members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The starting point of all other settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Preset {
-    /// The program's own rules.
+    /// OneSlot's own rules.
     #[default]
     Balanced,
-    /// The article's rules: its ceilings, its counting, its refusals, and
-    /// [`Window::fallback`] acted on where no window is known.
+    /// Fixed numbers: ceilings of 256, 128 and 64 tokens, one token per character, refusals by
+    /// that count, and window.fallback used where the window is unknown.
     Strict,
 }
 
 /// The model server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Upstream {
-    /// Where it is.
+    /// The model server, with or without /v1. auto tries ports 11434, 1234 and 8080 and takes the
+    /// first model server it can identify, for the whole run.
+    #[serde(with = "values::base_url")]
+    #[schemars(with = "String", extend("kind" = "server"))]
     pub base_url: BaseUrl,
-    /// Sent as `Authorization: Bearer …` in place of the client's own credential.
+    /// Sent to the model server instead of the client's own credential. If it is empty, the
+    /// client's credential is passed on.
+    #[serde(with = "values::secret")]
+    #[schemars(with = "String", extend("kind" = "secret"))]
     pub api_key: Option<Secret>,
-    /// Put into requests that name no model, and only those.
+    /// Added to requests that name no model. If it is empty, such requests are passed on unchanged.
+    #[serde(with = "values::optional_text")]
+    #[schemars(with = "String")]
     pub model: Option<String>,
-    /// Requests in flight at once, 1 or more.
+    /// Requests in flight at the model server at once. Raise it only for a server that batches.
+    #[schemars(range(min = 1, max = 64), extend("unit" = "requests"))]
     pub slots: usize,
 }
 
-/// The line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Queue {
-    /// Requests that may wait beside the running ones; 0 refuses whoever cannot start at once.
+    /// Requests that may be queued besides the running ones; the next one is refused at once.
+    #[schemars(range(min = 0, max = 10_000), extend("unit" = "requests"))]
     pub max_waiting: usize,
-    /// Longest wait of a stream, from arrival in the line.
+    /// Longest time in the queue for a streaming request. Pauses, cooldown and loading count.
+    #[serde(rename = "max_wait_s", with = "values::seconds")]
+    #[schemars(with = "u64", range(min = 1, max = 86_400))]
     pub max_wait: Duration,
-    /// Longest wait of a request whose answer comes whole, from arrival in the line.
+    /// Longest time in the queue for a request without streaming. Shorter by default, since
+    /// Node's fetch gives up after 300 s without response headers.
+    #[serde(rename = "max_wait_whole_s", with = "values::seconds")]
+    #[schemars(with = "u64", range(min = 1, max = 86_400))]
     pub max_wait_whole: Duration,
-    /// Bytes of all bodies that wait together.
-    pub max_bytes: u64,
-    /// The status of a full line.
+    /// The HTTP status of a refusal when the queue is full. 429 is for clients that retry only on
+    /// that one.
+    #[serde(with = "values::full_status")]
+    #[schemars(with = "u16", extend("enum" = [503, 429]))]
     pub full_status: FullStatus,
 }
 
-/// Probes and cooldown.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Health probes and cooldown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Health {
-    /// Limit of one probe, from its start to its whole answer.
-    pub timeout: Duration,
-    /// Evidence of life older than this is renewed before a dispatch; zero probes each time.
-    pub fresh: Duration,
-    /// Between two probes while nothing flows.
+    /// Time between two probes of an idle server while the panel is open or a request came
+    /// recently; six times as long otherwise.
+    #[serde(rename = "idle_interval_s", with = "values::seconds")]
+    #[schemars(with = "u64", range(min = 1, max = 3600))]
     pub idle_interval: Duration,
-    /// The first cooldown after a failure.
+    /// Time without any request to the model server after it failed. It doubles with each further
+    /// failure, up to 15 s; with preset strict it stays the same.
+    #[serde(rename = "cooldown_ms", with = "values::millis")]
+    #[schemars(with = "u64", range(min = 0, max = 60_000))]
     pub cooldown: Duration,
-    /// Where doubling stops; never under [`Health::cooldown`].
-    pub cooldown_max: Duration,
 }
 
-/// The ladder of shorter answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Shorter answers while requests wait or memory is short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Degrade {
-    /// Whether queue and memory may shorten answers at all.
+    /// Whether answers are limited while requests are queued or memory is short. A changed limit
+    /// is always disclosed in a response header.
     pub ladder: bool,
 }
 
 /// The context window.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Window {
-    /// Its size.
+    /// The size of the context window. auto reads it from the model server; a number is used
+    /// whatever the server reports.
+    #[serde(with = "values::context")]
+    #[schemars(with = "u64", range(min = 64, max = 16_777_216))]
+    #[schemars(extend("kind" = "auto", "unit" = "tokens"))]
     pub context: Context,
-    /// Tokens assumed where no window is known; only [`Preset::Strict`] acts on it.
+    /// Shown as assumed where the window is unknown. Only preset strict trims by it.
+    #[schemars(range(min = 64, max = 16_777_216), extend("unit" = "tokens"))]
     pub fallback: u64,
-    /// Tokens kept free beside prompt and answer.
-    pub margin: u64,
-    /// How a chat is cut.
+    /// How old messages are dropped when a chat does not fit the window.
     pub trim: Trim,
     /// How tokens are counted.
     pub counting: Counting,
 }
 
-/// Where the window's size comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Context {
-    /// Read from the model server.
-    #[default]
-    Auto,
-    /// This many tokens, whatever the server says.
-    Tokens(u64),
-}
-
-/// How a chat is cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How old messages are dropped when a chat does not fit the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Trim {
-    /// In coarse steps, so that the cut stays put and the server's prompt cache survives.
+    /// In coarse steps, so that the start of the prompt, and with it the server's prompt cache,
+    /// stays the same for several turns.
     #[default]
     Steady,
-    /// As little as fits.
+    /// As few as possible.
     Minimal,
-    /// Never; what does not fit is refused.
+    /// Never; a chat that does not fit is refused.
     Off,
 }
 
 /// How tokens are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Counting {
-    /// The best that is available.
+    /// The best available: the server's own tokenizer, then weights learned from its reports,
+    /// then bytes.
     #[default]
     Auto,
-    /// By the server's own tokenizer.
-    Exact,
-    /// By weights learned from the usage the server reports.
-    Learned,
-    /// UTF-8 bytes ÷ 3, rounded up.
+    /// UTF-8 bytes divided by three, rounded up.
     Bytes,
-    /// One per Unicode scalar value.
+    /// One per Unicode character.
     Scalar,
 }
 
-/// Limits on waiting for bytes; each says from which event to which.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Timeouts towards the model server. All but `total` and `loading` are for streams only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Timeouts {
-    /// From the start of a connection to its being made.
-    pub connect: Duration,
-    /// From dispatch to the first byte; streams only.
+    /// From dispatch to the first byte of a stream. A long prompt takes minutes on a small
+    /// machine.
+    #[serde(rename = "first_byte_s", with = "values::seconds")]
+    #[schemars(with = "u64", range(min = 1, max = 86_400))]
     pub first_byte: Duration,
-    /// Between two bytes; streams only.
+    /// Between two bytes of a stream.
+    #[serde(rename = "stall_s", with = "values::seconds")]
+    #[schemars(with = "u64", range(min = 1, max = 86_400))]
     pub stall: Duration,
-    /// From dispatch to the end of the answer; never for streams.
+    /// From dispatch to the end of a response without streaming. Streams have no such limit.
+    #[serde(rename = "total_s", with = "values::seconds")]
+    #[schemars(with = "u64", range(min = 1, max = 86_400))]
     pub total: Duration,
-    /// From dispatch to the end of a load; the other clocks stand still meanwhile.
+    /// How long the model server may take to load a model; the other timeouts stop meanwhile. The
+    /// default is a little more than Ollama's own 300 s.
+    #[serde(rename = "loading_s", with = "values::seconds")]
+    #[schemars(with = "u64", range(min = 1, max = 86_400))]
     pub loading: Duration,
-    /// From a write to a client to its being taken.
-    pub write_idle: Duration,
-    /// From a request's first byte to the end of its head.
-    pub header: Duration,
-    /// Between two bytes of a request's body.
-    pub body_idle: Duration,
-    /// From the wish to stop to the end of the program.
-    pub shutdown: Duration,
 }
 
-/// When memory counts as short. Of RAM both conditions of a level must hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Memory pressure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Pressure {
-    /// Between two readings while a request runs or waits.
-    pub interval: Duration,
-    /// Percent of RAM available under which pressure is elevated.
-    pub ram_elevated_percent: u8,
-    /// Bytes of RAM available under which pressure is elevated.
-    pub ram_elevated: u64,
-    /// Percent of RAM available under which pressure is high.
-    pub ram_high_percent: u8,
-    /// Bytes of RAM available under which pressure is high.
-    pub ram_high: u64,
-    /// Percent of RAM available under which pressure is critical.
-    pub ram_critical_percent: u8,
-    /// Bytes of RAM available under which pressure is critical.
-    pub ram_critical: u64,
-    /// Percent of the time lost to waiting for memory over which RAM's level is one higher.
-    pub stall_percent: u8,
-    /// Free bytes of the model's graphics card under which pressure is elevated.
-    pub vram_elevated: u64,
-    /// Free bytes of the model's graphics card under which pressure is high.
-    pub vram_high: u64,
-    /// Bytes others must have taken since the model was loaded for the two above to count.
-    pub vram_fall: u64,
-    /// Agreeing readings it takes to rise a level.
-    pub rise_readings: u32,
-    /// Quiet time it takes to fall a level.
-    pub fall_quiet: Duration,
-    /// Critical that has not grown worse for this long counts as high.
-    pub critical_holds: Duration,
+    /// How early memory counts as short. Answers are then limited, and at the last level requests
+    /// wait.
+    pub sensitivity: Sensitivity,
+    /// Whether graphics memory is read. With false no GPU library is opened.
+    pub gpu: bool,
 }
 
-/// Battery and sleep.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How early memory counts as short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Sensitivity {
+    /// Never; memory is only shown.
+    Off,
+    /// At half the thresholds.
+    Low,
+    /// With less than 3 GiB and 15 % of RAM available, or 700 MiB of graphics memory free; more
+    /// strictly in two further levels.
+    #[default]
+    Normal,
+    /// At twice the thresholds.
+    High,
+}
+
+/// Sleep of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Power {
-    /// Whether readings and idle probes come more seldom on battery.
-    pub slow_on_battery: bool,
-    /// Whether the machine is kept from falling asleep while a request is in flight.
+    /// Whether the machine is kept from falling asleep while a request is in flight and it is not
+    /// on battery (Linux with logind).
     pub keep_awake: bool,
 }
 
-/// How an answer is passed on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How responses are relayed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Relay {
-    /// From a stream's arrival to its committing to a 200 that is kept alive; `None` never does.
+    /// A stream without a byte for this long after the request arrived gets status 200 and
+    /// keep-alive comments, so that clients do not give up. A later failure is then reported
+    /// inside the stream. 0 never does this.
+    #[serde(rename = "commit_after_s", with = "values::optional_seconds")]
+    #[schemars(with = "u64", range(min = 0, max = 3600))]
     pub commit_after: Option<Duration>,
-    /// A whole answer is held up to this many bytes, then it flows.
-    pub hold_bytes: u64,
 }
 
-/// Who may call, and how much.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Who may send requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Access {
-    /// Host names answered for beside the loopback ones, without a port.
+    /// Host names accepted besides the loopback ones, without a port. Any other is refused, which
+    /// stops DNS rebinding.
+    #[serde(with = "values::hosts")]
+    #[schemars(with = "Vec<String>", extend("kind" = "hosts"))]
     pub allowed_hosts: Vec<String>,
-    /// Origins allowed beside local pages and desktop shells.
+    /// Web origins accepted besides local pages and desktop apps. Every other page is refused.
+    #[serde(with = "values::origins")]
+    #[schemars(with = "Vec<String>", extend("kind" = "origins"))]
     pub allowed_origins: Vec<String>,
-    /// Whether every request needs one of [`Access::keys`].
+    /// Whether every request needs one of access.keys.
     pub require_key: bool,
-    /// Keys, by name and digest.
+    /// API keys, by name and SHA-256. Made with `oneslotd key add NAME`, which shows the key once.
+    #[serde(deserialize_with = "key::keys")]
+    #[schemars(with = "Vec<String>", extend("kind" = "keys"))]
     pub keys: Vec<Key>,
-    /// Whether model management is relayed.
+    /// Whether model management (pull, delete, load, unload) is passed on. Off by default, since
+    /// any program on this machine can send requests.
     pub allow_admin: bool,
-    /// Whether models that run elsewhere are refused.
+    /// Whether models that a local server runs in a cloud are refused.
     pub block_remote_models: bool,
-    /// Bytes of one request body.
-    pub max_body_bytes: u64,
-    /// Bytes of all large bodies that are being received together.
-    pub max_upload_bytes: u64,
-    /// Connections held at once; more wait before they are accepted.
-    pub max_connections: usize,
 }
 
-/// A key of one app: the name is shown, of the key itself only a digest is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
-    /// Names the app in the line, the record and the panel.
-    pub name: String,
-    /// SHA-256 of the key's text.
-    pub sha256: [u8; 32],
-}
-
-/// What is written down; never a prompt, an answer or a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Log and record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Log {
-    /// The least important line that is kept.
+    /// The least important log line that is written. No level shows a prompt, an answer or a key.
     pub level: Level,
-    /// Whether outcomes are also kept in a file in the state directory.
+    /// Whether outcomes of requests, never texts, are also kept in a bounded file in the state
+    /// directory.
     pub record: bool,
 }
 
-/// The least important log line that is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The least important log line that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Faults of our own.
+    /// Unexpected errors of the gateway.
     Error,
-    /// And failures of the model server.
+    /// Also failures of the model server.
     Warn,
-    /// And one line per request.
+    /// Also one line per request.
     #[default]
     Info,
-    /// And decisions.
+    /// Also decisions.
     Debug,
-    /// And everything.
+    /// Everything.
     Trace,
 }
 
-/// A credential. `Debug` never shows it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
 impl Level {
-    /// Its word.
+    /// Its name in the file and for the log filter.
     pub fn name(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -301,23 +321,5 @@ impl Level {
             Self::Debug => "debug",
             Self::Trace => "trace",
         }
-    }
-}
-
-impl Secret {
-    /// Wraps a credential.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The credential itself: for the header that carries it, and nothing else.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
     }
 }

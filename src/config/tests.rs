@@ -3,15 +3,16 @@
 mod corruption;
 mod edits;
 mod layers;
-mod table;
-mod watching;
+mod schema;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
+
 use super::*;
 
-/// A desk of its own: a file that may be written, and a place for its good copy.
+/// A temporary directory with a settings file, and a path for its good copy.
 struct Desk {
     temp: tempfile::TempDir,
     sources: Sources,

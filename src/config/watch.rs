@@ -1,40 +1,38 @@
-//! Notices that the file changed, without asking again and again.
+//! Reports that the file changed, without polling.
 //!
-//! Whoever saves may write in place, rename over, or remove and write anew, so the directory is
-//! watched and not the file; and its directory or a link on the way may be replaced, so they are
-//! watched as well ([`super::way`]), and everything anew after each change. On Linux the kernel is
-//! asked for no more than that (`inotify`): the directory above is often one in which many
-//! programs write. Elsewhere the library asks for everything. What a change means is for
+//! An editor may write in place, rename over the file, or remove it and write it again, so its
+//! directory is watched and not the file. A link on the path may be replaced too, so the
+//! directories of links are watched as well, and everything again after each change. No directory
+//! above is watched: many programs write in the user's configuration directory, and a directory
+//! reports itself when it is moved or removed. What a change means is for
 //! [`Loaded::reload`](super::Loaded::reload) to say.
 
-#[cfg_attr(target_os = "linux", path = "watch/kernel.rs")]
-#[cfg_attr(not(target_os = "linux"), path = "watch/library.rs")]
-mod armed;
-
+use std::ffi::OsString;
+use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use armed::Armed;
-
-use super::way;
+use notify::event::{Event, EventKind, ModifyKind};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::mpsc;
 
 /// A watch on one file, which ends when it is dropped.
 #[derive(Debug)]
 pub struct Watch {
     file: PathBuf,
-    /// `None` where the platform refused, and then only signals tell.
+    /// `None` where the platform refused; then only SIGHUP causes a reload.
     armed: Option<Armed>,
     #[cfg(unix)]
     hangup: Option<tokio::signal::unix::Signal>,
 }
 
-/// Why changes of the file are not noticed by themselves.
+/// Why changes of the file are not noticed.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The way to the file cannot be followed.
-    #[error("cannot find the way to {}", file.display())]
-    Find {
+    /// The path of the file cannot be followed.
+    #[error("cannot follow the path of {}", file.display())]
+    Follow {
         /// The file.
         file: PathBuf,
         /// Why.
@@ -48,23 +46,41 @@ pub enum WatchError {
         directory: PathBuf,
         /// Why.
         #[source]
-        source: io::Error,
+        source: notify::Error,
     },
 }
 
-/// A save is several events; this long after the last of them it is one change.
+/// The watches on directories.
+#[derive(Debug)]
+struct Armed {
+    changes: mpsc::Receiver<()>,
+    /// Ends its thread when it is dropped.
+    _watcher: RecommendedWatcher,
+}
+
+/// An entry that decides which file a path means: a name in a directory that is not a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    directory: PathBuf,
+    name: OsString,
+}
+
+/// A save causes several events; this long after the last of them they are one change.
 const SETTLES: Duration = Duration::from_millis(150);
 
-/// The way may change while it is being watched; so often it is looked at again.
+/// The path may change while it is being watched; so often it is followed again.
 const TRIES: u32 = 8;
+
+/// More links than this are a circle, as the operating systems see it.
+const LINKS: usize = 40;
 
 impl Watch {
     /// Watches `file`, which need not exist, nor its directory.
     ///
-    /// A failure is returned beside a watch that still hears SIGHUP (on Unix). Call it inside a
+    /// A failure is returned beside a watch that still receives SIGHUP (on Unix). Call it inside a
     /// Tokio runtime.
     pub fn start(file: &Path) -> (Self, Option<WatchError>) {
-        let (armed, error) = match arm(file) {
+        let (armed, error) = match Armed::on(file) {
             Ok(armed) => (Some(armed), None),
             Err(error) => (None, Some(error)),
         };
@@ -77,12 +93,12 @@ impl Watch {
         (watch, error)
     }
 
-    /// Waits until the file changed, or a person asked for it to be read again with SIGHUP.
+    /// Waits until the file changed, or SIGHUP asks for it to be read again.
     ///
     /// # Cancel safety
     ///
-    /// A change that is noticed while nobody waits is kept; one whose settling is cut short by
-    /// dropping the future is lost.
+    /// A change between two calls is kept; one that is settling when the future is dropped is
+    /// lost.
     pub async fn changed(&mut self) {
         #[cfg(unix)]
         tokio::select! {
@@ -101,55 +117,182 @@ impl Watch {
     /// Watches what is there now, before it is read: what comes later is noticed.
     async fn arm_again(&mut self) {
         let file = self.file.clone();
-        let armed = tokio::task::spawn_blocking(move || arm(&file)).await;
-        match armed {
+        match tokio::task::spawn_blocking(move || Armed::on(&file)).await {
             Ok(Ok(armed)) => self.armed = Some(armed),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "changes of the configuration may need SIGHUP");
             }
-            // It panicked; the watch that was armed before may still see something.
+            // It panicked; the watches from before may still see something.
             Err(_) => {}
         }
     }
 }
 
-/// A change that a watch sees. Without one nothing ever comes; whoever waits here waits beside
-/// other things.
+/// A change that a watch sees; without one it never resolves.
 async fn seen(armed: &mut Option<Armed>) {
-    match armed {
-        Some(armed) => armed.changed().await,
-        None => std::future::pending().await,
+    let change = match armed {
+        Some(armed) => armed.changes.recv().await,
+        None => None,
+    };
+    if change.is_none() {
+        std::future::pending().await
     }
 }
 
 #[cfg(unix)]
 async fn hung_up(signal: &mut Option<tokio::signal::unix::Signal>) {
-    let heard = match signal {
+    let received = match signal {
         Some(signal) => signal.recv().await,
         None => None,
     };
-    if heard.is_none() {
+    if received.is_none() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Watches the way to `file` as it is now.
-fn arm(file: &Path) -> Result<Armed, WatchError> {
-    let mut failed = None;
-    for _ in 0..TRIES {
-        let stops = way::stops(file).map_err(|source| WatchError::Find {
-            file: file.to_owned(),
+impl Armed {
+    /// Watches the path of `file` as it is now.
+    fn on(file: &Path) -> Result<Self, WatchError> {
+        let follow = || {
+            entries(file).map_err(|source| WatchError::Follow {
+                file: file.to_owned(),
+                source,
+            })
+        };
+        let mut entries = follow()?;
+        let mut armed = Self::watch(&entries);
+        for _ in 1..TRIES {
+            // What was replaced before it was watched is followed once more.
+            let now = follow()?;
+            if armed.is_ok() && now == entries {
+                break;
+            }
+            entries = now;
+            armed = Self::watch(&entries);
+        }
+        armed
+    }
+
+    fn watch(entries: &[Entry]) -> Result<Self, WatchError> {
+        let last = entries.last().map(|entry| entry.directory.clone());
+        let last = last.unwrap_or_default();
+        let failed = |source| WatchError::Watch {
+            directory: last.clone(),
             source,
-        })?;
-        match Armed::on(&stops) {
-            // What was replaced before it was watched is looked for once more.
-            Ok(armed) if way::stops(file).is_ok_and(|now| now == stops) => return Ok(armed),
-            Ok(_) => {}
-            Err(error) => failed = Some(error),
+        };
+        let (sender, changes) = mpsc::channel(1);
+        let named = entries.to_vec();
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            if event.is_ok_and(|event| concerns(&event, &named)) {
+                // A full channel already reports a change.
+                let _ = sender.try_send(());
+            }
+        })
+        .map_err(failed)?;
+        for (at, entry) in entries.iter().enumerate() {
+            let directory = &entry.directory;
+            if entries
+                .iter()
+                .take(at)
+                .any(|other| other.directory == *directory)
+            {
+                continue;
+            }
+            let watched = watcher.watch(directory, RecursiveMode::NonRecursive);
+            // The directory of a link may be closed to this user.
+            if *directory == last {
+                watched.map_err(failed)?;
+            }
+        }
+        Ok(Self {
+            changes,
+            _watcher: watcher,
+        })
+    }
+}
+
+/// Whether the file may be another, or may have been written to.
+fn concerns(event: &Event, entries: &[Entry]) -> bool {
+    let is_replaced = match event.kind {
+        // Reading is no change; and reading the file is what follows a change.
+        EventKind::Access(_) => return false,
+        EventKind::Modify(ModifyKind::Name(_))
+        | EventKind::Create(_)
+        | EventKind::Remove(_)
+        | EventKind::Any
+        | EventKind::Other => true,
+        EventKind::Modify(_) => false,
+    };
+    // What is written matters in the file itself; links and directories only when replaced.
+    let file = entries.len().saturating_sub(1);
+    let relevant = entries.get(if is_replaced { 0 } else { file }..);
+    let is_relevant = |path: &PathBuf| {
+        relevant.unwrap_or_default().iter().any(|entry| {
+            path.file_name() == Some(&entry.name) || (is_replaced && *path == entry.directory)
+        })
+    };
+    event.paths.is_empty() || event.paths.iter().any(is_relevant)
+}
+
+/// The entries on the path of `file`: the links that are followed, then the file's own or the
+/// first that is missing.
+///
+/// # Errors
+///
+/// There is no current directory, a link cannot be read, or links form a circle.
+fn entries(file: &Path) -> io::Result<Vec<Entry>> {
+    let mut at = PathBuf::new();
+    let mut ahead = components(&std::path::absolute(file)?);
+    let mut links = Vec::new();
+    let mut last = None;
+    while let Some(component) = ahead.pop() {
+        let name = match component.components().next() {
+            Some(Component::Normal(name)) => name.to_owned(),
+            Some(Component::ParentDir) => {
+                at.pop();
+                continue;
+            }
+            Some(Component::RootDir | Component::Prefix(_)) => {
+                at.push(component);
+                continue;
+            }
+            Some(Component::CurDir) | None => continue,
+        };
+        let path = at.join(&name);
+        let entry = Entry {
+            directory: at.clone(),
+            name,
+        };
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_symlink() => {
+                links.push(entry);
+                if links.len() > LINKS {
+                    return Err(io::Error::other("its links form a circle"));
+                }
+                ahead.extend(components(&fs::read_link(&path)?));
+            }
+            Ok(_) => {
+                last = Some(entry);
+                at = path;
+            }
+            Err(_) => {
+                last = Some(entry);
+                ahead.clear();
+            }
         }
     }
-    Err(failed.unwrap_or_else(|| WatchError::Find {
-        file: file.to_owned(),
-        source: io::Error::other("it changes all the time"),
-    }))
+    Ok(links.into_iter().chain(last).collect())
 }
+
+/// The components of a path, the first one last.
+fn components(path: &Path) -> Vec<PathBuf> {
+    let components = path
+        .components()
+        .map(|component| component.as_os_str().into());
+    components.rev().collect()
+}
+
+#[cfg(test)]
+#[path = "tests/watching.rs"]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;

@@ -22,10 +22,10 @@ pub(super) fn settings(patient: &Patient<'_>, chart: &mut Chart<'_>) {
             | Notice::Locked { .. } => {
                 chart.fix(
                     notice.to_string(),
-                    "mend the file; `oneslotd config --check` looks again",
+                    "fix the file; `oneslotd config --check` checks it again",
                 );
             }
-            Notice::Unknown { .. } => {
+            Notice::Unknown { .. } | Notice::Removed { .. } => {
                 chart.fix(
                     notice.to_string(),
                     "`oneslotd config --explain` shows every setting",
@@ -33,10 +33,9 @@ pub(super) fn settings(patient: &Patient<'_>, chart: &mut Chart<'_>) {
             }
             Notice::NoKey => chart.fix(notice.to_string(), "oneslotd key add NAME"),
             Notice::KeptAside { .. }
-            | Notice::NotKeptAside { .. }
+            | Notice::Missing { .. }
             | Notice::Tightened { .. }
-            | Notice::Open { .. }
-            | Notice::GoodNotKept { .. } => chart.note(notice.to_string()),
+            | Notice::NotDone { .. } => chart.note(notice.to_string()),
         }
     }
     let access = &patient.loaded.settings.access;

@@ -27,8 +27,8 @@ pub(super) async fn look(patient: &Patient<'_>, chart: &mut Chart<'_>) -> Option
     let found = discover(&PORTS, &settings.listen).await.unwrap_or_default();
     let root = root(patient, &found, chart)?;
     let limits = Limits {
-        connect: settings.timeouts.connect,
-        question: settings.health.timeout,
+        connect: settings.limits.connect,
+        question: settings.limits.probe,
         ..Limits::default()
     };
     let key = settings.upstream.api_key.as_ref().map(|key| key.expose());
@@ -161,7 +161,7 @@ async fn unproven(upstream: &Upstream, chart: &mut Chart<'_>) -> Option<Identity
 }
 
 async fn lives(upstream: &Upstream, patient: &Patient<'_>, chart: &mut Chart<'_>) -> bool {
-    let probe = upstream.probe(patient.loaded.settings.health.timeout).await;
+    let probe = upstream.probe(patient.loaded.settings.limits.probe).await;
     match &probe {
         Probe::Alive {
             access: Access::Open,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::config;
+use crate::config::{Sensitivity, Settings};
 use crate::memory::vram::{Card, MemoryKind, VramReader};
 use crate::memory::{
     Judge, Level, RamReader, Sample, Shortage, Stall, StallReader, Threshold, Thresholds, Verdict,
@@ -35,6 +35,8 @@ struct Memory {
 }
 
 struct Cards {
+    /// Whether graphics memory is read at all.
+    enabled: bool,
     /// Taken out while it reads: a driver may take its time.
     reader: Option<VramReader>,
     seen: Vec<Card>,
@@ -77,15 +79,16 @@ impl Held {
 }
 
 impl Readings {
-    pub(crate) fn new(pressure: &config::Pressure) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
         let memory = Memory {
             reader: RamReader::new(),
             stalls: StallReader::default(),
-            judge: Judge::new(thresholds(pressure)),
+            judge: Judge::new(thresholds(settings)),
             stall: None,
             last: None,
         };
         let cards = Cards {
+            enabled: settings.pressure.gpu,
             reader: Some(VramReader::new()),
             seen: Vec::new(),
             shortage: None,
@@ -99,10 +102,18 @@ impl Readings {
     }
 
     /// Judges by other thresholds from now on.
-    pub(crate) fn rejudge(&self, pressure: &config::Pressure) {
+    pub(crate) fn rejudge(&self, settings: &Settings) {
         let mut memory = self.memory();
-        memory.judge = Judge::new(thresholds(pressure));
+        memory.judge = Judge::new(thresholds(settings));
         memory.last = None;
+        drop(memory);
+        let mut cards = self.cards();
+        cards.enabled = settings.pressure.gpu;
+        if !cards.enabled {
+            cards.seen.clear();
+            drop(cards);
+            self.close_cards();
+        }
     }
 
     /// Reads the limits around the model's process as well.
@@ -160,6 +171,9 @@ impl Readings {
     /// Reads the graphics cards; `family` are the model server's processes. May block.
     pub(crate) fn read_cards(&self, family: &[u32], at: Duration) {
         let mut cards = self.cards();
+        if !cards.enabled {
+            return;
+        }
         let Some(mut reader) = cards.reader.take() else {
             return;
         };
@@ -170,6 +184,12 @@ impl Readings {
         let seen = reader.read(family, at);
         let shortage = reader.judge(&seen);
         let mut cards = self.cards();
+        if !cards.enabled {
+            // It was switched off meanwhile.
+            reader.rest();
+            cards.reader = Some(reader);
+            return;
+        }
         // The last reading of a card that fell asleep is still what is known of it.
         if !seen.is_empty() {
             cards.read_ms = u64::try_from(crate::clock::unix_ms()).unwrap_or(0);
@@ -261,18 +281,33 @@ impl Readings {
     }
 }
 
-fn thresholds(pressure: &config::Pressure) -> Thresholds {
-    let at = |percent, bytes| Threshold { percent, bytes };
+fn thresholds(settings: &Settings) -> Thresholds {
+    const MIB: u64 = 1 << 20;
+    let limits = &settings.limits.memory;
+    // Amounts, and the share of stalls, in halves of what the constants say.
+    let (halves, stall_halves) = match settings.pressure.sensitivity {
+        Sensitivity::Off => (0, 20),
+        Sensitivity::Low => (1, 4),
+        Sensitivity::Normal => (2, 2),
+        Sensitivity::High => (4, 1),
+    };
+    let mib = |mib: u64| mib.saturating_mul(MIB).saturating_mul(halves) / 2;
+    let ([elevated, high, critical], percent) = (limits.ram_mib, limits.ram_percent);
+    let at = |percent: u8, bytes| Threshold {
+        percent: u8::try_from(u64::from(percent) * halves / 2).unwrap_or(u8::MAX),
+        bytes: mib(bytes),
+    };
+    let [vram_elevated, vram_high] = limits.vram_mib;
     Thresholds {
-        elevated: at(pressure.ram_elevated_percent, pressure.ram_elevated),
-        high: at(pressure.ram_high_percent, pressure.ram_high),
-        critical: at(pressure.ram_critical_percent, pressure.ram_critical),
-        stalled: u32::from(pressure.stall_percent) * 100,
-        vram_elevated: pressure.vram_elevated,
-        vram_high: pressure.vram_high,
-        vram_fall: pressure.vram_fall,
-        rise_readings: pressure.rise_readings,
-        fall_quiet: pressure.fall_quiet,
-        critical_holds: pressure.critical_holds,
+        elevated: at(percent[0], elevated),
+        high: at(percent[1], high),
+        critical: at(percent[2], critical),
+        stalled: u32::from(limits.stall_percent) * 100 * stall_halves / 2,
+        vram_elevated: mib(vram_elevated),
+        vram_high: mib(vram_high),
+        vram_fall: limits.vram_fall_mib.saturating_mul(MIB),
+        rise_readings: limits.rise_readings,
+        fall_quiet: limits.fall_quiet,
+        critical_holds: limits.critical_holds,
     }
 }

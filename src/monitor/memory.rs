@@ -33,7 +33,7 @@ pub(super) async fn watch(context: Arc<Context>) {
         }
         read_all(&context).await;
         // The pace is the same however many requests come and go.
-        let interval = context.settings().pressure.interval;
+        let interval = context.settings().limits.memory.interval;
         sleep(interval).await;
         if context.is_idle() {
             // The last reading shows what is left after the last request.

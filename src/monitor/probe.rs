@@ -84,7 +84,7 @@ async fn search(context: &Context) -> Option<ProbeReport> {
 }
 
 async fn look(context: &Context, handle: &UpstreamHandle) -> ProbeReport {
-    let limit = context.settings().health.timeout;
+    let limit = context.settings().limits.probe;
     match handle.upstream.probe(limit).await {
         Probe::Alive { access, models } => {
             let was_down = context

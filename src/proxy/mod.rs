@@ -44,9 +44,7 @@ pub const PATH: &str = "/v1/chat/completions";
 /// A body of more bytes is worth another thread: most chats are far smaller.
 const LARGE: usize = 256 * 1024;
 
-pub(crate) use disclosure::Disclosure;
 pub use request_guard::RequestGuard;
-pub(crate) use timeouts::SECOND_LOOK;
 
 /// A chat that was admitted, with its whole body.
 pub struct Call {
@@ -196,7 +194,7 @@ async fn work(
         context.scheduler.clock().at(),
     ));
     let mut guard = RequestGuard::new(open, Arc::clone(&stats), Arc::clone(&context));
-    let mut counts = fit::Counts::default();
+    let mut counts = fit::Counts::new();
     if let Some(refusal) = fit::never_fits(&context, &chat, &mut counts).await {
         guard.refuse(&refusal, Ending::Unsent);
         return Err(refusal);

@@ -1,4 +1,4 @@
-//! Every refusal against the contract of all refusals.
+//! Every refusal against the contract.
 
 use std::collections::HashMap;
 
@@ -275,7 +275,7 @@ fn retry_after_is_whole_seconds_from_1_to_60_and_goes_with_its_advice() {
 }
 
 #[test]
-fn seconds_are_rounded_up_so_that_nobody_comes_back_too_early() {
+fn retry_after_is_rounded_up() {
     for (ms, seconds) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (59_001, 60)] {
         assert_eq!(retry_after_seconds(Duration::from_millis(ms)), seconds);
     }
@@ -309,7 +309,7 @@ fn a_code_is_in_capitals_and_means_one_kind_of_refusal() {
 }
 
 #[test]
-fn every_message_says_something_and_ends_without_a_full_stop() {
+fn every_message_has_content_and_no_full_stop() {
     for refusal in every_refusal() {
         let message = refusal.message();
         assert!(message.len() >= 10, "{message:?} of {refusal:?}");
@@ -345,7 +345,7 @@ fn fault_severity_and_advice_agree() {
 }
 
 #[test]
-fn what_a_person_stopped_is_not_the_servers_fault() {
+fn a_cancelled_request_is_not_the_servers_fault() {
     for how in [Cut::Cancelled, Cut::Unbegun, Cut::ShuttingDown] {
         assert_eq!(Refusal::Interrupted { how }.fault(), Fault::Capacity);
     }
@@ -400,4 +400,16 @@ fn an_error_inside_a_stream_is_one_event_with_the_same_code() {
         assert_eq!(body["error"]["code"], refusal.client_code());
         assert!(!text.contains("[DONE]"));
     }
+}
+
+#[test]
+fn a_relayed_4xx_with_retry_after_is_not_retryable() {
+    for status in [400, 404, 409, 422] {
+        assert_eq!(
+            upstream(status, Some(3)).headers()["x-should-retry"],
+            "false"
+        );
+    }
+    assert_eq!(upstream(429, Some(3)).headers()["x-should-retry"], "true");
+    assert_eq!(upstream(503, Some(3)).headers()["x-should-retry"], "true");
 }

@@ -7,6 +7,7 @@
 
 mod error;
 mod reload;
+mod report;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Once};
@@ -189,15 +190,15 @@ pub(crate) fn rules(settings: &Settings) -> Rules {
     Rules {
         slots: settings.upstream.slots.max(1),
         max_waiting: settings.queue.max_waiting,
-        max_bytes: usize::try_from(settings.queue.max_bytes).unwrap_or(usize::MAX),
+        max_bytes: usize::try_from(settings.limits.max_queued_bytes).unwrap_or(usize::MAX),
         max_wait_stream: settings.queue.max_wait,
         max_wait_whole: settings.queue.max_wait_whole,
         full_status: settings.queue.full_status,
-        fresh: settings.health.fresh,
+        fresh: settings.limits.fresh,
         idle_interval: settings.health.idle_interval,
         backoff: Backoff {
             base: settings.health.cooldown,
-            max: settings.health.cooldown_max,
+            max: settings.limits.cooldown_max,
             stretch: match settings.preset {
                 Preset::Balanced => Stretch::UnderPressure,
                 Preset::Strict => Stretch::Never,
@@ -243,6 +244,15 @@ impl Running {
         &self.listeners
     }
 
+    /// Waits for the first probe and reports in one line which model server is in use, or that
+    /// there is none.
+    ///
+    /// # Cancel safety
+    /// Dropping it loses nothing.
+    pub async fn first_report(&self) -> String {
+        report::first_report(&self.context).await
+    }
+
     /// What handlers and background tasks share.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
@@ -251,7 +261,7 @@ impl Running {
     /// Shuts down within the shutdown timeout: refuses new and queued requests, lets running
     /// answers finish, and then ends them with an error in their own form.
     pub async fn shutdown(mut self) {
-        let limit = self.context.settings().timeouts.shutdown;
+        let limit = self.context.settings().limits.shutdown;
         let end = Instant::now() + limit;
         // The last part of the time is for the error events of streams that are cut.
         let grace = limit.saturating_sub(limit / 6);
@@ -278,18 +288,19 @@ impl Running {
 /// file ends it.
 fn report_settings(context: &Context) {
     let loaded = context.loaded();
-    if let Some(good) = loaded.sources.good_copy_of_missing() {
-        let (file, good) = (loaded.sources.file.display(), good.display());
-        tracing::warn!(%file, %good, "there is no settings file; serving defaults, the last good copy is kept");
-    }
     let mut details = Vec::new();
     for notice in &loaded.notices {
-        if let Notice::Locked { faults } = notice {
-            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            let faults = faults.join("; ");
-            context.notices.add(Fact::ConfigurationLocked { faults });
-        } else {
-            details.push(notice.to_string());
+        match notice {
+            Notice::Missing { file, copy } => {
+                let (file, copy) = (file.display(), copy.display());
+                tracing::warn!(%file, %copy, "there is no settings file; serving defaults, the last good copy is kept");
+            }
+            Notice::Locked { faults } => {
+                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                let faults = faults.join("; ");
+                context.notices.add(Fact::ConfigurationLocked { faults });
+            }
+            other => details.push(other.to_string()),
         }
     }
     if !details.is_empty() {

@@ -126,13 +126,12 @@ fn apply(context: &Context, before: &Settings, after: Loaded) {
         tracing::warn!(%error, "log.level was not changed");
     }
     if settings.pressure != before.pressure {
-        context.memory.rejudge(&settings.pressure);
+        context.memory.rejudge(&settings);
         // Judge the last readings by the new thresholds at once.
         monitor::memory::read(context);
     }
     let (now, was) = (&settings.upstream, &before.upstream);
-    let moved = (&now.base_url, &now.api_key) != (&was.base_url, &was.api_key)
-        || settings.timeouts.connect != before.timeouts.connect;
+    let moved = (&now.base_url, &now.api_key) != (&was.base_url, &was.api_key);
     if moved {
         match context.upstream.relink(&settings) {
             Ok(()) => {

@@ -102,7 +102,7 @@ impl LiveStats {
     pub fn answered(&self, chunks: u64, at: Duration) {
         self.enter(Phase::Answering);
         self.chunks.store(chunks, Ordering::Relaxed);
-        let ms = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+        let ms = crate::clock::ms(at);
         let _ = self
             .first_byte_ms
             .compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed);

@@ -83,7 +83,7 @@ impl UpstreamHandle {
     fn with(upstream: Upstream, settings: &Settings, generation: u64) -> Result<Self, LinkError> {
         let root = upstream.root().clone();
         let tls = crate::upstream::tls_for(&root).map_err(LinkError::Open)?;
-        let sender = Sender::new(root, tls, settings.timeouts.connect).map_err(LinkError::Host)?;
+        let sender = Sender::new(root, tls, settings.limits.connect).map_err(LinkError::Host)?;
         Ok(Self {
             generation,
             upstream,
@@ -170,8 +170,8 @@ impl UpstreamHandle {
 
 fn limits(settings: &Settings) -> Limits {
     Limits {
-        connect: settings.timeouts.connect,
-        question: settings.health.timeout,
+        connect: settings.limits.connect,
+        question: settings.limits.probe,
         ..Limits::default()
     }
 }

@@ -51,11 +51,11 @@ pub use client::OpenError;
 pub use cloud_models::runs_elsewhere;
 pub use detect::{Identified, Identity, Kind};
 pub use discover::{Found, PORTS, discover};
-pub use errors::{Fault5xx, error_of, fault_of};
+pub use errors::{Fault5xx, ReportedError, error_of, fault_of};
 pub use overflow::{Overflow, overflow};
 pub use preload::{Preload, PreloadError};
 pub use probe::{Access, Probe};
-pub use redact::{MASK, SHORTEST, sent_key, without_key, without_sent_keys};
+pub use redact::{Redactor, sent_key, without_key, without_sent_keys};
 pub use unload::UnloadError;
 pub use window::{LoadedModel, WindowReading, WindowSource, is_same_ollama_model};
 

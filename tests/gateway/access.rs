@@ -979,7 +979,7 @@ fn bodies_of_tens_of_megabytes_are_served() {
 fn all_bodies_that_wait_together_are_capped() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("queue.max_bytes = 1048576")
+        .limit("max_queued_bytes", 1_048_576)
         .start();
     let held = crate::support::held::hold(&gateway, &upstream);
     let big = "x".repeat(700_000);

@@ -554,7 +554,7 @@ fn who_was_turned_away_is_told_at_once_and_no_more_when_let_in() {
 fn whoever_watches_does_not_keep_it_from_ending() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("timeouts.shutdown_s = 60")
+        .limit("shutdown_ms", 60_000)
         .start();
     let mut events = gateway.open(&gateway.request("GET", "/oneslot/events", b""));
     events.body_until_has("data: ");
@@ -685,7 +685,7 @@ fn one_change_after_the_file_was_removed_changes_nothing_else() {
     let output = gateway.cli(&["key", "add", "zed", "--config", config]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("written anew"), "it is told: {said}");
+    assert!(said.contains("written again"), "it is told: {said}");
     gateway.until_status("the new file is read", |status| {
         !status["notices"].to_string().contains("the file is gone")
     });

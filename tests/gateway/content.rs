@@ -103,7 +103,8 @@ fn ask(gateway: &Gateway, stream: bool) -> crate::support::client::Response {
 fn no_prompt_answer_or_key_is_found_anywhere_at_the_highest_log_level() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("log.level = \"trace\"\nhealth.cooldown_ms = 100\nhealth.cooldown_max_ms = 100\ntimeouts.stall_s = 1")
+        .config("log.level = \"trace\"\nhealth.cooldown_ms = 100\ntimeouts.stall_s = 1")
+        .limit("cooldown_max_ms", 100)
         .start();
     let recover = || {
         gateway.control("POST", "/oneslot/check", "");

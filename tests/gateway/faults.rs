@@ -63,9 +63,7 @@ fn a_list_of_models_compressed_unasked_is_refused_too() {
 #[test]
 fn a_204_with_a_body_is_an_error_and_its_connection_is_not_used_again() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream)
-        .config("health.fresh_ms = 60000")
-        .start();
+    let mut gateway = Setup::before(&upstream).limit("fresh_ms", 60_000).start();
     let body = completion("nobody asked for this").to_string();
     let odd = format!(
         "HTTP/1.1 204 No Content\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -145,9 +143,9 @@ fn a_server_that_takes_no_connection_is_unavailable_after_the_connect_limit() {
     let (socket, _fill) = full_listener();
     let port = socket.local_addr().unwrap().as_socket().unwrap().port();
     let gateway = Setup::bare()
-        .config(&format!(
-            "upstream.base_url = \"http://127.0.0.1:{port}\"\ntimeouts.connect_ms = 200\nhealth.timeout_ms = 15000"
-        ))
+        .config(&format!("upstream.base_url = \"http://127.0.0.1:{port}\""))
+        .limit("connect_ms", 200)
+        .limit("probe_ms", 15_000)
         .start();
     let answer = gateway.chat(&chat::whole("hello"));
     let error = refused(&answer, 503, "LLM_UNAVAILABLE", Advice::Later);
@@ -259,7 +257,8 @@ fn an_event_without_an_end_is_relayed_and_not_collected() {
 fn a_large_answer_that_stops_flowing_does_not_keep_the_slot() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("relay.hold_bytes = 1000\ntimeouts.total_s = 1")
+        .config("timeouts.total_s = 1")
+        .limit("hold_bytes", 1000)
         .start();
     let mut head =
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n"

@@ -59,9 +59,8 @@ fn a_server_that_comes_back_is_served_without_touching_the_gateway() {
 fn nothing_reaches_the_upstream_during_cooldown_and_arrivals_do_not_extend_it() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config(
-            "health.cooldown_ms = 5000\nhealth.cooldown_max_ms = 5000\nhealth.idle_interval_s = 1",
-        )
+        .config("health.cooldown_ms = 5000\nhealth.idle_interval_s = 1")
+        .limit("cooldown_max_ms", 5000)
         .start();
     fail_one(&gateway, &upstream);
     let (connections, requests) = (upstream.connections(), upstream.requests());
@@ -124,7 +123,8 @@ fn the_cooldown_doubles_up_to_its_limit() {
     let upstream = Upstream::plain();
     upstream.die();
     let gateway = Setup::before(&upstream)
-        .config("health.cooldown_ms = 1000\nhealth.cooldown_max_ms = 3000")
+        .config("health.cooldown_ms = 1000")
+        .limit("cooldown_max_ms", 3000)
         .start();
     gateway.chat(&chat::whole("hello"));
     // Each probe at a cooldown's end fails again.
@@ -190,7 +190,8 @@ fn a_wait_that_ends_behind_a_cooldown_names_it() {
 fn of_those_in_line_only_the_one_whose_own_probe_failed_is_refused() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("health.fresh_ms = 0\nhealth.cooldown_ms = 1000")
+        .config("health.cooldown_ms = 1000")
+        .limit("fresh_ms", 0)
         .start();
     let held = hold(&gateway, &upstream);
     let mut waiting = queue(&gateway, 3);
@@ -216,7 +217,8 @@ fn check_now_ends_a_cooldown() {
     for by_command in [true, false] {
         let upstream = Upstream::plain();
         let mut gateway = Setup::before(&upstream)
-            .config("health.cooldown_ms = 60000\nhealth.cooldown_max_ms = 60000")
+            .config("health.cooldown_ms = 60000")
+            .limit("cooldown_max_ms", 60_000)
             .start();
         fail_one(&gateway, &upstream);
         assert!(cooling(&gateway.status()));
@@ -238,9 +240,7 @@ fn check_now_ends_a_cooldown() {
 fn a_probe_that_hangs_is_a_failure_after_its_own_short_limit() {
     let upstream = Upstream::plain();
     upstream.always("GET", "/v1/models", |_| Script::new().hang());
-    let mut gateway = Setup::before(&upstream)
-        .config("health.timeout_ms = 500")
-        .start();
+    let mut gateway = Setup::before(&upstream).limit("probe_ms", 500).start();
     let answer = gateway.chat(&chat::whole("hello"));
     refused(&answer, 503, "LLM_UNAVAILABLE", Advice::Later);
     assert_eq!(
@@ -518,7 +518,8 @@ fn only_a_person_who_looks_makes_the_server_be_asked_more_often() {
 fn nothing_is_probed_while_bytes_flow() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("health.idle_interval_s = 1\nhealth.fresh_ms = 500")
+        .config("health.idle_interval_s = 1")
+        .limit("fresh_ms", 500)
         .start();
     assert_eq!(
         gateway.chat(&chat::whole("so that it is known")).status(),
@@ -587,9 +588,7 @@ fn what_clients_do_wrong_is_never_charged_to_the_server() {
 #[test]
 fn a_reused_connection_that_ends_before_any_byte_is_tried_once_on_a_new_one() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream)
-        .config("health.fresh_ms = 60000")
-        .start();
+    let mut gateway = Setup::before(&upstream).limit("fresh_ms", 60_000).start();
     assert_eq!(gateway.chat(&chat::whole("first")).status(), 200);
     upstream.next_chat(Script::new().fin());
     let answer = gateway.chat(&chat::whole("second"));
@@ -616,7 +615,8 @@ fn a_reused_connection_that_ends_before_any_byte_is_tried_once_on_a_new_one() {
 fn a_server_that_restarts_many_times_under_load_loses_nothing() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("health.cooldown_ms = 100\nhealth.cooldown_max_ms = 100\nqueue.max_waiting = 32")
+        .config("health.cooldown_ms = 100\nqueue.max_waiting = 32")
+        .limit("cooldown_max_ms", 100)
         .start();
     upstream.chats_always(|_| {
         Script::stream()

@@ -79,8 +79,9 @@ fn no_content_and_no_key_is_found_after_every_kind_of_end_a_panic_included() {
     let fault = tempfile::tempdir().unwrap().keep().join("fault");
     let mut gateway = Setup::before(&upstream)
         .config(&format!(
-            "log.level = \"trace\"\nupstream.api_key = \"{UPSTREAM_KEY}\"\nhealth.cooldown_ms = 50\nhealth.cooldown_max_ms = 50\ntimeouts.stall_s = 1"
+            "log.level = \"trace\"\nupstream.api_key = \"{UPSTREAM_KEY}\"\nhealth.cooldown_ms = 50\ntimeouts.stall_s = 1"
         ))
+        .limit("cooldown_max_ms", 50)
         .env("ONESLOT_FAULT", &fault.display().to_string())
         .start();
     let made = gateway.cli_ok(&[

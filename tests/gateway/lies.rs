@@ -25,7 +25,8 @@ fn a_server_that_repeats_its_key_gives_it_to_no_client() {
             let upstream = Upstream::plain();
             let mut gateway = Setup::before(&upstream)
                 .config(&format!("upstream.api_key = {KEY:?}"))
-                .config("health.cooldown_ms = 0\nhealth.cooldown_max_ms = 0")
+                .config("health.cooldown_ms = 0")
+                .limit("cooldown_max_ms", 0)
                 .start();
             let said = json!({"error": {"message": format!("Incorrect API key provided: {part}."),
                 "type": KEY, "code": KEY, "param": KEY}});
@@ -47,7 +48,8 @@ fn a_server_that_repeats_its_key_inside_a_stream_gives_it_to_nobody() {
         let upstream = Upstream::plain();
         let mut gateway = Setup::before(&upstream)
             .config(&format!("upstream.api_key = {key:?}"))
-            .config("health.cooldown_ms = 0\nhealth.cooldown_max_ms = 0")
+            .config("health.cooldown_ms = 0")
+            .limit("cooldown_max_ms", 0)
             .start();
         let error = json!({"error": {"message": format!("Wrong key: {key}."),
             "type": "server_error", "code": key}});
@@ -168,9 +170,7 @@ fn not_unloaded(upstream: &Upstream, model: &str) {
 #[test]
 fn an_answer_framed_twice_is_an_error_and_its_connection_is_not_used_again() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream)
-        .config("health.fresh_ms = 60000")
-        .start();
+    let mut gateway = Setup::before(&upstream).limit("fresh_ms", 60_000).start();
     let twice = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\
         transfer-encoding: chunked\r\n\r\ne\r\n{\"choices\":[]}\r\n0\r\n\r\n";
     for body in [chat::whole("hello"), chat::streamed("hello")] {
@@ -265,9 +265,7 @@ fn descriptors(gateway: &Gateway) -> usize {
 }
 
 fn behind(url: &str) -> String {
-    format!(
-        "upstream.base_url = {url:?}\nhealth.cooldown_ms = 200\nhealth.cooldown_max_ms = 200\nhealth.idle_interval_s = 1\n"
-    )
+    format!("upstream.base_url = {url:?}\nhealth.cooldown_ms = 200\nhealth.idle_interval_s = 1\n")
 }
 
 fn has_notice(status: &Value, code: &str) -> bool {
@@ -299,8 +297,12 @@ fn a_reload_that_names_the_gateways_own_picked_port_changes_nothing() {
 #[test]
 fn one_oneslot_behind_another_serves_and_two_in_a_circle_refuse_at_once() {
     let upstream = Upstream::plain();
-    let inner = Setup::bare().config(&behind(&upstream.url())).start();
-    let outer = Setup::bare().config(&behind(&inner.url())).start();
+    let start = |url: &str| {
+        let setup = Setup::bare().config(&behind(url));
+        setup.limit("cooldown_max_ms", 200).start()
+    };
+    let inner = start(&upstream.url());
+    let outer = start(&inner.url());
     assert_eq!(outer.chat(&chat::whole("x")).status(), 200, "a row");
     let streamed = outer.chat(&chat::streamed("x"));
     assert_eq!(streamed.status(), 200, "{}", streamed.text());

@@ -364,7 +364,8 @@ fn a_full_queue_answers_at_once() {
 fn a_queue_of_large_bodies_is_capped_by_its_bytes() {
     let upstream = Upstream::plain();
     let mut gateway = quiet(&upstream)
-        .config("queue.max_waiting = 16\nqueue.max_bytes = 33554432")
+        .config("queue.max_waiting = 16")
+        .limit("max_queued_bytes", 33_554_432)
         .start();
     settled(&gateway, &upstream);
     let before = resident_kib(gateway.pid());

@@ -343,7 +343,8 @@ fn positions_and_ages_are_shown_and_move_up() {
 fn the_normal_request_is_served_after_every_kind_of_failure() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("timeouts.first_byte_s = 1\ntimeouts.total_s = 2\nhealth.cooldown_ms = 100\nhealth.cooldown_max_ms = 100")
+        .config("timeouts.first_byte_s = 1\ntimeouts.total_s = 2\nhealth.cooldown_ms = 100")
+        .limit("cooldown_max_ms", 100)
         .start();
     let then_normal = |what: &str, gateway: &Gateway| {
         gateway.until_queue(0, 0);
@@ -399,7 +400,8 @@ fn the_normal_request_is_served_after_every_kind_of_failure() {
 fn a_refused_request_touches_no_counter_and_a_place_is_never_lost_in_a_race() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("queue.max_waiting = 2\nhealth.fresh_ms = 60000")
+        .config("queue.max_waiting = 2")
+        .limit("fresh_ms", 60_000)
         .start();
     for round in 0..40 {
         let held = hold(&gateway, &upstream);

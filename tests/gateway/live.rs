@@ -344,9 +344,7 @@ fn an_impossible_prompt_is_refused_with_both_numbers_also_while_the_slot_is_busy
 fn a_server_killed_before_the_first_byte_is_unavailable_and_recovers() {
     let _alone = alone();
     let mut model = RealModel::start(WINDOW);
-    let gateway = before(&model.url())
-        .config("health.fresh_ms = 600000")
-        .start();
+    let gateway = before(&model.url()).limit("fresh_ms", 600_000).start();
     for stream in [false, true] {
         recovers(&gateway);
         model.freeze();
@@ -438,7 +436,8 @@ fn a_server_that_is_stopped_before_the_first_byte_times_out_and_its_late_bytes_g
     let _alone = alone();
     let model = RealModel::start(WINDOW);
     let gateway = before(&model.url())
-        .config("health.fresh_ms = 600000\ntimeouts.first_byte_s = 3\ntimeouts.total_s = 3\nrelay.commit_after_s = 0")
+        .config("timeouts.first_byte_s = 3\ntimeouts.total_s = 3\nrelay.commit_after_s = 0")
+        .limit("fresh_ms", 600_000)
         .start();
     for stream in [true, false] {
         recovers(&gateway);

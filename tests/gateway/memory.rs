@@ -8,27 +8,21 @@ use crate::support::gateway::{Gateway, Setup};
 use crate::support::refused::{Advice, refused};
 use crate::support::upstream::Upstream;
 
-/// Thresholds under which any machine is at this level, read often.
-fn always_at(level: &str) -> String {
-    let mut lines = String::from(
-        "pressure.interval_ms = 250\npressure.rise_readings = 1\npressure.critical_holds_s = 3600\n",
-    );
-    for (name, rank) in [("elevated", 1), ("high", 2), ("critical", 3)] {
-        let wanted = match level {
-            "elevated" => 1,
-            "high" => 2,
-            _ => 3,
-        };
-        let (percent, mib) = if rank <= wanted {
-            (100, 1_048_576)
-        } else {
-            (0, 0)
-        };
-        lines.push_str(&format!(
-            "pressure.ram_{name}_percent = {percent}\npressure.ram_{name}_mib = {mib}\n"
-        ));
-    }
-    lines
+/// Limits under which any machine is at this level, read often.
+fn always_at(level: &str) -> Value {
+    let levels = match level {
+        "elevated" => 1,
+        "high" => 2,
+        _ => 3,
+    };
+    let up_to_level = |value: u64| (0..3).map(move |at| if at < levels { value } else { 0 });
+    json!({
+        "interval_ms": 250,
+        "rise_readings": 1,
+        "critical_holds_ms": 3_600_000,
+        "ram_percent": up_to_level(100).collect::<Vec<_>>(),
+        "ram_mib": up_to_level(1_048_576).collect::<Vec<_>>(),
+    })
 }
 
 fn until_level(gateway: &Gateway, level: &str) -> Value {
@@ -40,7 +34,9 @@ fn until_level(gateway: &Gateway, level: &str) -> Value {
 /// A chat that asks for 1,500 tokens, and what the upstream was asked for.
 fn granted(level: &str) -> (Value, Option<String>) {
     let upstream = Upstream::start(Flavour::LlamaCpp { window: 2048 });
-    let mut gateway = Setup::before(&upstream).config(&always_at(level)).start();
+    let mut gateway = Setup::before(&upstream)
+        .limit("memory", always_at(level))
+        .start();
     // The first request makes the gateway look; the level may need its answer to rise.
     gateway.chat(&chat::whole("hello"));
     let status = until_level(&gateway, level);
@@ -79,7 +75,7 @@ fn high_memory_pressure_shortens_answers_to_an_eighth_of_the_window() {
 fn critical_memory_pressure_holds_requests_back_then_says_so() {
     let upstream = Upstream::plain();
     let gateway = Setup::before(&upstream)
-        .config(&always_at("critical"))
+        .limit("memory", always_at("critical"))
         .config("queue.max_wait_whole_s = 2")
         .start();
     // What was asked before the first reading may still go through.
@@ -98,9 +94,9 @@ fn critical_memory_pressure_holds_requests_back_then_says_so() {
 #[test]
 fn critical_that_grows_no_worse_counts_as_high_and_serves() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream)
-        .config(&always_at("critical").replace("critical_holds_s = 3600", "critical_holds_s = 2"))
-        .start();
+    let mut limits = always_at("critical");
+    limits["critical_holds_ms"] = json!(2000);
+    let mut gateway = Setup::before(&upstream).limit("memory", limits).start();
     let answer = gateway.chat(&chat::whole("hello"));
     assert_eq!(
         answer.status(),
@@ -108,5 +104,20 @@ fn critical_that_grows_no_worse_counts_as_high_and_serves() {
         "a machine that is always full still serves: {}",
         answer.text()
     );
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn with_sensitivity_off_memory_never_counts_as_short() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream)
+        .config("pressure.sensitivity = \"off\"")
+        .limit("memory", always_at("critical"))
+        .start();
+    assert_eq!(gateway.chat(&chat::whole("hello")).status(), 200);
+    let status = gateway.until_status("memory was read", |status| {
+        status["pressure"]["ram"]["total"].is_u64()
+    });
+    assert_eq!(status["pressure"]["level"], "normal");
     gateway.stands(&upstream);
 }

@@ -36,7 +36,8 @@ impl Scene {
         hog.hold(0);
         let gateway = Setup::bare()
             .config(&format!("upstream.base_url = {:?}", model.url()))
-            .config("pressure.interval_ms = 250\npressure.fall_quiet_s = 2\nqueue.max_waiting = 8")
+            .config("queue.max_waiting = 8")
+            .limit("memory", json!({"interval_ms": 250, "fall_quiet_ms": 2000}))
             .start();
         let answer = chat(&gateway, 8).finish_within(LIVE_LIMIT);
         assert_eq!(answer.status(), 200, "{}", answer.text());

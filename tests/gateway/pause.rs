@@ -247,7 +247,8 @@ fn a_command_without_a_gateway_says_so() {
 fn pause_and_resume_in_any_order_lose_no_request() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("queue.max_waiting = 64\nhealth.fresh_ms = 60000")
+        .config("queue.max_waiting = 64")
+        .limit("fresh_ms", 60_000)
         .start();
     let address = &gateway;
     thread::scope(|scope| {
@@ -273,9 +274,7 @@ fn pause_and_resume_in_any_order_lose_no_request() {
 #[test]
 fn a_server_that_never_answers_stops_neither_pause_nor_quit() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream)
-        .config("timeouts.shutdown_s = 1")
-        .start();
+    let mut gateway = Setup::before(&upstream).limit("shutdown_ms", 1000).start();
     upstream.next_chat(Script::new().hang());
     let client = gateway.open_chat(&chat::whole("for ever"));
     upstream.until_chats(1);
@@ -414,7 +413,7 @@ fn somebody_who_looks_does_not_hold_up_the_end_of_the_program() {
     let upstream = Upstream::plain();
     // Long enough that waiting for it would be the failure.
     let mut gateway = Setup::before(&upstream)
-        .config("timeouts.shutdown_s = 60")
+        .limit("shutdown_ms", 60_000)
         .start();
     let mut events = gateway.open(&gateway.request("GET", "/oneslot/events", b""));
     events.body_until_has("\"state\"");

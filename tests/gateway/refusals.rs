@@ -548,9 +548,7 @@ fn a_body_that_was_in_flight_at_two_deaths_is_not_sent_a_third_time() {
 #[test]
 fn a_death_on_a_connection_that_was_used_before_counts_as_well() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream)
-        .config("health.fresh_ms = 60000")
-        .start();
+    let mut gateway = Setup::before(&upstream).limit("fresh_ms", 60_000).start();
     let deadly = chat::whole("this one kills it");
     for death in 1..=2 {
         // Leaves a connection behind that the deadly one goes out on.
@@ -807,9 +805,7 @@ fn a_compressed_body_is_an_unsupported_media_type() {
 #[test]
 fn those_in_line_at_shutdown_are_told_and_the_running_stream_ends_in_the_open() {
     let upstream = Upstream::plain();
-    let mut gateway = Setup::before(&upstream)
-        .config("timeouts.shutdown_s = 1")
-        .start();
+    let mut gateway = Setup::before(&upstream).limit("shutdown_ms", 1000).start();
     let mut held = hold(&gateway, &upstream);
     let waiting = queue(&gateway, 2);
     gateway.signal("TERM");

@@ -259,7 +259,8 @@ fn leaving_at_random_moments_never_loses_the_slot() {
     let mut random = SmallRng::seed_from_u64(seed);
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("queue.max_waiting = 8\nhealth.fresh_ms = 60000")
+        .config("queue.max_waiting = 8")
+        .limit("fresh_ms", 60_000)
         .start();
     upstream.chats_always(|_| {
         Script::stream()

@@ -122,7 +122,8 @@ fn under_random_traffic_leavers_and_restarts_everything_ends_and_nothing_leaks()
     eprintln!("soak: seed {seed}, {} s", lasts.as_secs());
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
-        .config("health.cooldown_ms = 50\nhealth.cooldown_max_ms = 100\nqueue.max_waiting = 12\nlog.level = \"warn\"")
+        .config("health.cooldown_ms = 50\nqueue.max_waiting = 12\nlog.level = \"warn\"")
+        .limit("cooldown_max_ms", 100)
         .start();
     let luck = AtomicU64::new(seed);
     upstream.chats_always(move |request| answer(request, &luck));

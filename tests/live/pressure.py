@@ -157,13 +157,14 @@ class Gateway:
         config = f"{self.home.name}/oneslot.toml"
         with open(config, "w", encoding="ascii") as file:
             file.write(f'upstream.base_url = "http://127.0.0.1:{port}"\n')
-            file.write("queue.max_waiting = 50\npressure.fall_quiet_s = 5\n")
-            file.write("pressure.interval_ms = 500\n")
+            file.write("queue.max_waiting = 50\n")
         self.child = subprocess.Popen(
             [wish.oneslotd, "serve", "--listen", "127.0.0.1:0", "--config", config]
             + ["--state", f"{self.home.name}/state"],
             stdout=subprocess.PIPE,
             stderr=open(f"{self.home.name}/log", "wb"),
+            # Only a program built for tests reads this.
+            env=os.environ | {"ONESLOT_LIMITS": '{"memory": {"interval_ms": 500, "fall_quiet_ms": 5000}}'},
         )
         line = self.child.stdout.readline().decode()
         self.address = urllib.parse.urlparse(line.split()[2]).netloc

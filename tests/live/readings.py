@@ -62,13 +62,14 @@ class Gateway:
         config = f"{self.home.name}/config/oneslot.toml"
         with open(config, "w", encoding="ascii") as file:
             file.write(f'upstream.base_url = "http://127.0.0.1:{port}"\n')
-            file.write(f"pressure.interval_ms = {interval_ms}\n")
             file.write(f"health.idle_interval_s = {idle_interval_s}\n")
         self.child = subprocess.Popen(
             [oneslotd, "serve", "--listen", "127.0.0.1:0", "--config", config]
             + ["--state", f"{self.home.name}/state"],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            # Only a program built with the feature fault-injection reads this.
+            env=os.environ | {"ONESLOT_LIMITS": json.dumps({"memory": {"interval_ms": interval_ms}})},
         )
         line = self.child.stdout.readline().decode()
         self.address = urllib.parse.urlparse(line.split()[2]).netloc

@@ -80,7 +80,7 @@ fn no_content_and_no_key_stays_behind_tray_panel_and_notifications() {
         .config("log.level = \"trace\"")
         .config(&format!("upstream.api_key = {UPSTREAM_KEY:?}"))
         .config("health.cooldown_ms = 50")
-        .config("health.cooldown_max_ms = 50")
+        .env("ONESLOT_LIMITS", "{\"cooldown_max_ms\": 50}")
         .config("timeouts.stall_s = 1")
         .start();
     let icon = host.icon();

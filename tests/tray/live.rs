@@ -14,7 +14,7 @@ use super::support::live::{LIVE_LIMIT, RealModel, alone};
 use super::support::notices::Notices;
 use super::support::process::signal;
 use super::support::program::{Program, Setup};
-use super::support::{LIMIT, chat, eventually, network, within};
+use super::support::{ALWAYS_SHORT, LIMIT, chat, eventually, network, within};
 
 const WINDOW: u32 = 2048;
 /// How long after a change of the gateway the icon may still say the old: the second that people
@@ -53,16 +53,13 @@ fn before(desktop: &Desktop, url: &str) -> Program {
     let settings = [
         &format!("upstream.base_url = {url:?}"),
         "health.cooldown_ms = 4000",
-        "health.cooldown_max_ms = 4000",
         "health.idle_interval_s = 8",
-        "pressure.interval_ms = 250",
-        "pressure.rise_readings = 1",
-        "pressure.fall_quiet_s = 1",
+        "pressure.sensitivity = \"off\"",
     ];
     let setup = settings
         .iter()
         .fold(Setup::bare(desktop), |setup, line| setup.config(line));
-    setup.start()
+    setup.env("ONESLOT_LIMITS", ALWAYS_SHORT).start()
 }
 
 /// The icon's look soon after the gateway came into this state.
@@ -106,7 +103,7 @@ fn each_state_of_a_real_server_is_seen_when_it_comes() {
     seen(&tray, &icon, "busy", "Answering zed");
 
     change_settings(&tray, &desktop, |text| {
-        format!("{text}pressure.ram_elevated_percent = 100\npressure.ram_elevated_mib = 1000000\n")
+        text.replace("\"off\"", "\"normal\"")
     });
     let look = seen(
         &tray,
@@ -116,10 +113,7 @@ fn each_state_of_a_real_server_is_seen_when_it_comes() {
     );
     new(look, "degraded");
     change_settings(&tray, &desktop, |text| {
-        let kept = text
-            .lines()
-            .filter(|line| !line.starts_with("pressure.ram"));
-        kept.map(|line| format!("{line}\n")).collect()
+        text.replace("\"normal\"", "\"off\"")
     });
     seen(&tray, &icon, "busy", "Answering zed");
     assert!(model.is_busy(), "the answer went on meanwhile");

@@ -16,16 +16,16 @@
 
 mod support;
 
-mod falls;
+mod toolkit_crash;
 mod growth;
-mod hosts;
+mod tray_host;
 mod hygiene;
 mod live;
-mod login;
+mod autostart;
 mod measure;
 mod measure_open;
 mod menu;
-mod notices;
+mod notifications;
 mod panel;
 mod start;
 mod states;

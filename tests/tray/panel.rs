@@ -21,7 +21,7 @@ use super::support::host::Host;
 use super::support::program::{Program, Setup, get, open_chat, web_processes};
 use super::support::script::{DONE, Gate, Script, delta, finish};
 use super::support::upstream::Upstream;
-use super::support::{LIMIT, chat, eventually, windows};
+use super::support::{ALWAYS_SHORT, LIMIT, chat, eventually, windows};
 
 /// Where chats go.
 const CHAT: &str = "/v1/chat/completions";
@@ -43,6 +43,9 @@ fn stage(flavour: Flavour, lines: &[&str]) -> Stage {
     let mut setup = Setup::before(&desktop, &upstream);
     for line in lines {
         setup = setup.config(line);
+    }
+    if lines.contains(&shows::NEVER_SHORT) {
+        setup = setup.env("ONESLOT_LIMITS", ALWAYS_SHORT);
     }
     let panel = Panel::open(&desktop, setup);
     let address = Program::address_on(&desktop);

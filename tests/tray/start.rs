@@ -404,3 +404,35 @@ fn when_the_daemon_is_gone_for_good_the_tray_serves() {
     });
     assert_eq!(tray.chat("hello").status(), 200);
 }
+
+#[test]
+fn it_prints_its_address_and_the_model_server_first() {
+    let desktop = Desktop::new();
+    let upstream = Upstream::plain();
+    let tray = Setup::before(&desktop, &upstream).start();
+    let printed = tray.until_printed(2);
+    assert_eq!(
+        printed[0],
+        format!("listening on http://{}", tray.address())
+    );
+    let server = printed.iter().find(|line| line.starts_with("model server"));
+    let root = format!("http://{}", upstream.address());
+    assert!(
+        server.is_some_and(|line| line.contains(&root)),
+        "{printed:?}"
+    );
+}
+
+#[test]
+fn beside_a_daemon_it_prints_which_one_it_shows() {
+    let desktop = Desktop::new();
+    let upstream = Upstream::plain();
+    let daemon = Setup::before(&desktop, &upstream).start_daemon();
+    let tray = Setup::before(&desktop, &upstream).start_as_is();
+    let printed = tray.until_printed(1);
+    let shown = format!(
+        "showing the running oneslotd at http://{}",
+        daemon.address()
+    );
+    assert_eq!(printed[0], shown);
+}

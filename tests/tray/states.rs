@@ -8,7 +8,7 @@ use super::support::host::Host;
 use super::support::program::Setup;
 use super::support::script::{Gate, Script};
 use super::support::upstream::Upstream;
-use super::support::{LIMIT, chat, eventually};
+use super::support::{ALWAYS_SHORT, LIMIT, chat, eventually};
 
 /// How long after a change of the gateway the icon may still say the old.
 const SOON: Duration = Duration::from_secs(1);
@@ -21,9 +21,8 @@ fn each_state_of_a_real_gateway_is_seen_within_a_second() {
     let tray = Setup::before(&desktop, &upstream)
         .config("health.cooldown_ms = 4000")
         .config("health.idle_interval_s = 1")
-        .config("pressure.interval_ms = 250")
-        .config("pressure.rise_readings = 1")
-        .config("pressure.fall_quiet_s = 1")
+        .config("pressure.sensitivity = \"off\"")
+        .env("ONESLOT_LIMITS", ALWAYS_SHORT)
         .start();
     let icon = host.icon();
     assert_eq!(icon.title(), "OneSlot");
@@ -53,20 +52,14 @@ fn each_state_of_a_real_gateway_is_seen_within_a_second() {
     tray.until_status("nobody waits", |status| status["queue"]["waiting"] == 0);
     icon.until_says(SOON, "Answering zed");
 
-    let short = tray.config_text()
-        + "pressure.ram_elevated_percent = 100\npressure.ram_elevated_mib = 1000000\n";
+    let short = tray.config_text().replace("\"off\"", "\"normal\"");
     std::fs::write(desktop.home().join("oneslot.toml"), short).unwrap();
     let degraded = |status: &serde_json::Value| status["state"] == "degraded";
     tray.until_status("memory counts as short", degraded);
     let look = icon.until_says(SOON, "Memory is low: answers are shortened");
     assert!(pictures.insert(look.picture), "degraded");
-    let plenty = tray
-        .config_text()
-        .lines()
-        .filter(|line| !line.starts_with("pressure.ram"))
-        .collect::<Vec<_>>()
-        .join("\n");
-    std::fs::write(desktop.home().join("oneslot.toml"), plenty + "\n").unwrap();
+    let plenty = tray.config_text().replace("\"normal\"", "\"off\"");
+    std::fs::write(desktop.home().join("oneslot.toml"), plenty).unwrap();
     gate.open();
     running.finish();
     icon.until_says(LIMIT, "Ready");

@@ -49,6 +49,12 @@ use std::time::{Duration, Instant};
 /// How long any condition may take on a busy two-core machine before a test fails.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
+/// For `ONESLOT_LIMITS`: memory is read often and counts as elevated, unless
+/// `pressure.sensitivity` is off.
+pub(crate) const ALWAYS_SHORT: &str = r#"{"cooldown_max_ms": 4000, "memory": {"interval_ms": 250,
+    "rise_readings": 1, "fall_quiet_ms": 1000, "ram_percent": [100, 0, 0],
+    "ram_mib": [1000000, 0, 0]}}"#;
+
 /// Asks again and again until there is an answer; fails with `why` when `LIMIT` has passed.
 pub(crate) fn eventually<T>(why: &str, ask: impl FnMut() -> Option<T>) -> T {
     within(LIMIT, why, ask)

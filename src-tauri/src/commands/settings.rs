@@ -8,15 +8,13 @@ mod spelling;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use oneslot::config::{
-    self, Basis, EditError, Fault as ConfigFault, Loaded, MEMBERS, Notice, Place, Sources,
-};
+use oneslot::config::{Basis, EditError, Fault as ConfigFault, MEMBERS, Origin as From, Sources};
 use oneslot::telemetry::message::{Fact, Message};
 use serde::{Deserialize, Serialize};
 use tauri::State;
 
 use crate::app::App;
-use crate::serving::{self, Fault, Serving};
+use crate::gateway_link::{self, Fault, Serving};
 
 pub use spelling::{Kind, Member, Origin, Unit, Value};
 
@@ -154,7 +152,7 @@ fn changed(serving: &Serving, path: &str, value: Option<Value>) -> Result<Change
             "{path} is set by {fixed}, which wins over the file"
         )));
     }
-    let value = match value.map(Value::into_written).transpose() {
+    let value = match value.map(Value::into_json).transpose() {
         Ok(value) => value,
         Err(reason) => return Ok(refused(reason.to_owned())),
     };
@@ -179,14 +177,10 @@ fn note(basis: Basis) -> Option<Message> {
 }
 
 fn fixed_by(sources: &Sources, path: &str) -> Option<String> {
-    let origin = sources.load().ok()?.origin(path);
-    match origin {
-        config::Origin::Given(place @ (Place::Variable(_) | Place::Flag(_))) => {
-            Some(place.to_string())
-        }
-        config::Origin::Default
-        | config::Origin::Preset
-        | config::Origin::Given(Place::File { .. }) => None,
+    match sources.load().ok()?.origin(path) {
+        origin if !origin.is_fixed() => None,
+        From::Given(location) => Some(location.to_string()),
+        From::Default | From::Preset => None,
     }
 }
 
@@ -204,7 +198,7 @@ fn said(error: EditError) -> String {
         EditError::Find { .. }
         | EditError::ReadOnly { .. }
         | EditError::Lock { .. }
-        | EditError::Write { .. } => serving::chain(&error),
+        | EditError::Write { .. } => gateway_link::chain(&error),
     }
 }
 
@@ -217,21 +211,15 @@ fn page(sources: &Sources) -> Result<SettingsPage, Fault> {
     let loaded = loaded.map_err(|error| Fault::failed(&error))?;
     Ok(SettingsPage {
         file: sources.file.display().to_string(),
-        faults: faults(&loaded),
+        faults: loaded
+            .notices
+            .iter()
+            .flat_map(|notice| notice.faults())
+            .map(ToString::to_string)
+            .collect(),
         members: MEMBERS
             .iter()
             .map(|member| Member::of(member, &loaded))
             .collect(),
     })
-}
-
-/// Why the file as it stands is not in use.
-fn faults(loaded: &Loaded) -> Vec<String> {
-    let faults = |notice: &Notice| match notice {
-        Notice::LastGoodServes { faults, .. }
-        | Notice::DefaultsServe { faults }
-        | Notice::Locked { faults } => faults.iter().map(ToString::to_string).collect(),
-        _ => Vec::new(),
-    };
-    loaded.notices.iter().flat_map(faults).collect()
 }

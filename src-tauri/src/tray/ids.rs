@@ -1,34 +1,34 @@
 //! The names that rows have in the toolkit.
 
-use crate::face::{Dialect, Span, Wish};
+use crate::tray_face::{Action, Dialect, Span};
 
 /// Every wish and its name.
-const NAMES: [(Wish, &str); 21] = [
-    (Wish::Status, "status"),
-    (Wish::Memory, "memory"),
-    (Wish::Open, "open"),
-    (Wish::Pause(Span::Quarter), "pause.15m"),
-    (Wish::Pause(Span::Hour), "pause.1h"),
-    (Wish::Pause(Span::Tomorrow), "pause.tomorrow"),
-    (Wish::Pause(Span::Open), "pause.open"),
-    (Wish::PauseFor, "pause.for"),
-    (Wish::Resume, "resume"),
-    (Wish::Check, "check"),
-    (Wish::Stop, "stop"),
-    (Wish::Unload, "unload"),
-    (Wish::CopyFor, "copy.for"),
-    (Wish::Copy(Dialect::OpenAi), "copy.openai"),
-    (Wish::Copy(Dialect::Ollama), "copy.ollama"),
-    (Wish::Copy(Dialect::Anthropic), "copy.anthropic"),
-    (Wish::Login, "login"),
-    (Wish::Logs, "logs"),
-    (Wish::Quit, "quit"),
-    (Wish::Line(0), "line.0"),
-    (Wish::Line(1), "line.1"),
+const NAMES: [(Action, &str); 21] = [
+    (Action::Status, "status"),
+    (Action::Memory, "memory"),
+    (Action::Open, "open"),
+    (Action::Pause(Span::Quarter), "pause.15m"),
+    (Action::Pause(Span::Hour), "pause.1h"),
+    (Action::Pause(Span::Tomorrow), "pause.tomorrow"),
+    (Action::Pause(Span::Open), "pause.open"),
+    (Action::PauseFor, "pause.for"),
+    (Action::Resume, "resume"),
+    (Action::Check, "check"),
+    (Action::Stop, "stop"),
+    (Action::Unload, "unload"),
+    (Action::CopyFor, "copy.for"),
+    (Action::Copy(Dialect::OpenAi), "copy.openai"),
+    (Action::Copy(Dialect::Ollama), "copy.ollama"),
+    (Action::Copy(Dialect::Anthropic), "copy.anthropic"),
+    (Action::Login, "login"),
+    (Action::Logs, "logs"),
+    (Action::Quit, "quit"),
+    (Action::Line(0), "line.0"),
+    (Action::Line(1), "line.1"),
 ];
 
 /// The wish of that name.
-pub(super) fn wish(id: &str) -> Option<Wish> {
+pub(super) fn wish(id: &str) -> Option<Action> {
     NAMES
         .iter()
         .find(|(_, name)| *name == id)
@@ -36,7 +36,7 @@ pub(super) fn wish(id: &str) -> Option<Wish> {
 }
 
 /// The name of a wish; lines are never pressed and share one.
-pub(super) fn id(wish: Wish) -> &'static str {
+pub(super) fn id(wish: Action) -> &'static str {
     NAMES
         .iter()
         .find(|(known, _)| *known == wish)

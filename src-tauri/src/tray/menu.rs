@@ -4,7 +4,7 @@
 use tauri::menu::{CheckMenuItem, IsMenuItem, Menu, MenuItem, PredefinedMenuItem, Submenu};
 use tauri::{AppHandle, Wry};
 
-use crate::face::{Kind, Login, Row};
+use crate::tray_face::{Kind, Login, Row};
 
 use super::ids;
 

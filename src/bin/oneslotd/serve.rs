@@ -59,7 +59,13 @@ async fn until_stopped(options: Options, file: &Path) -> Result<(), Failure> {
             format!("also on http://{address}")
         });
     }
-    stop.asked().await;
+    tokio::select! {
+        report = running.first_report() => {
+            out::say(&report);
+            stop.asked().await;
+        }
+        () = stop.asked() => {}
+    }
     tokio::select! {
         () = running.shutdown() => {}
         // Whoever asks twice does not want to wait.

@@ -1,4 +1,4 @@
-//! `config`: the settings in use, the table of all of them, or whether they are without fault.
+//! `config`: the settings in use, the list of all of them, or what is wrong with them.
 
 use oneslot::config::{self, Notice, Sources};
 
@@ -27,13 +27,13 @@ fn show(sources: &Sources) -> Result<(), Failure> {
     let loaded = sources
         .load()
         .map_err(|error| Failure::misused(error.to_string()))?;
-    let there = if sources.file.exists() {
+    let missing = if sources.file.exists() {
         ""
     } else {
-        " (not there)"
+        " (does not exist)"
     };
     out::say(&format!(
-        "# {}{there}\n{}",
+        "# {}{missing}\n{}",
         sources.file.display(),
         config::in_use(&loaded)
     ));
@@ -43,34 +43,27 @@ fn show(sources: &Sources) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An unknown member is a fault here: whoever asks wants to hear of the slip.
+/// An unknown setting is an error here.
 fn check(sources: &Sources) -> Result<(), Failure> {
-    let mut complaints = Vec::new();
+    let mut errors = Vec::new();
     match sources.load_exactly() {
         Ok(loaded) => {
             for notice in loaded.notices {
-                match notice {
-                    Notice::Unknown { .. } => complaints.push(notice.to_string()),
-                    Notice::KeptAside { .. }
-                    | Notice::NotKeptAside { .. }
-                    | Notice::LastGoodServes { .. }
-                    | Notice::DefaultsServe { .. }
-                    | Notice::Locked { .. }
-                    | Notice::Tightened { .. }
-                    | Notice::Open { .. }
-                    | Notice::NoKey
-                    | Notice::GoodNotKept { .. } => out::tell(&format!("note: {notice}")),
+                if matches!(notice, Notice::Unknown { .. }) {
+                    errors.push(notice.to_string());
+                } else {
+                    out::tell(&format!("note: {notice}"));
                 }
             }
         }
-        Err(error) => complaints.extend(error.faults.iter().map(ToString::to_string)),
+        Err(error) => errors.extend(error.faults.iter().map(ToString::to_string)),
     }
-    if complaints.is_empty() {
-        out::say(&format!("{}: no fault", sources.file.display()));
+    if errors.is_empty() {
+        out::say(&format!("{}: no errors", sources.file.display()));
         return Ok(());
     }
     Err(Failure {
-        text: complaints.join("\n"),
+        text: errors.join("\n"),
         code: NOT_DONE,
     })
 }

@@ -130,9 +130,7 @@ fn a_directory_in_place_of_the_file_does_not_stop_the_start() {
     assert_eq!(loaded.settings.queue.max_waiting, 2);
     let texts: Vec<String> = loaded.notices.iter().map(Notice::to_string).collect();
     assert!(
-        texts
-            .iter()
-            .any(|text| text.contains("a directory is in its place")),
+        texts.iter().any(|text| text.contains("it is a directory")),
         "{texts:?}"
     );
     assert!(desk.sources.file.is_dir(), "it is not ours to remove");

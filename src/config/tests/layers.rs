@@ -35,14 +35,14 @@ fn flags_win_over_variables_and_variables_over_the_file() {
         loaded.settings.upstream.base_url.to_string(),
         "http://127.0.0.1:8080"
     );
-    let variable = Place::Variable("ONESLOT_QUEUE__MAX_WAITING".to_owned());
+    let variable = Location::Variable("ONESLOT_QUEUE__MAX_WAITING".to_owned());
     assert_eq!(loaded.origin("queue.max_waiting"), Origin::Given(variable));
     assert!(
         loaded.origin("queue.max_waiting").is_fixed(),
         "the panel cannot change a variable"
     );
     assert!(loaded.origin("listen").is_fixed(), "nor a flag");
-    let file = Place::File {
+    let file = Location::File {
         file: desk.sources.file.clone(),
         line: Some(5),
     };
@@ -132,7 +132,7 @@ fn a_fault_names_file_line_member_what_was_found_and_what_is_expected() {
     let file = desk.sources.file.display().to_string();
     let complaint = desk.complaint();
     let want = format!(
-        "{file}:3: queue.max_waiting: found \"four\" (string), expected a whole number from 0 to 10000\n{file}:4: queue.full_status: found 418, expected 503 or 429"
+        "{file}:3: queue.max_waiting: found \"four\", expected a whole number from 0 to 10000\n{file}:4: queue.full_status: found 418, expected 503 or 429"
     );
     assert_eq!(complaint, want);
     desk.save("[queue]\nmax_waiting = -1\n[log]\nlevel = \"loud\"\n[queues]\n");
@@ -235,7 +235,7 @@ fn listening_beyond_loopback_needs_a_key() {
     let key = format!("keys = [{{ name = \"zed\", sha256 = \"{digest}\" }}]\n");
     let complaint = Desk::with(open).complaint();
     assert!(
-        complaint.contains("0.0.0.0:11411, which others can reach"),
+        complaint.contains("0.0.0.0:11411, which other machines can reach"),
         "{complaint}"
     );
     let complaint = Desk::with(&format!("{open}[access]\n{key}")).complaint();
@@ -285,10 +285,70 @@ fn localhost_means_both_families() {
 
 #[test]
 fn the_longest_cooldown_is_never_shorter_than_the_first() {
-    let settings = Desk::with("preset = \"strict\"\n[health]\ncooldown_ms = 5000\n").settings();
-    assert_eq!(
-        settings.health.cooldown_max,
-        Duration::from_secs(5),
-        "no doubling, as in strict"
+    let max = |text| Desk::with(text).settings().limits.cooldown_max.as_secs();
+    assert_eq!(max("[health]\ncooldown_ms = 5000\n"), 15);
+    assert_eq!(max("[health]\ncooldown_ms = 20000\n"), 20);
+    let strict = "preset = \"strict\"\n[health]\ncooldown_ms = 5000\n";
+    assert_eq!(max(strict), 5, "no doubling");
+}
+
+#[test]
+fn a_file_of_an_earlier_version_still_loads() {
+    let desk = Desk::with(
+        "[queue]\nmax_bytes = 1\nmax_waiting = 2\n[window]\nmargin = 5\ncounting = \"exact\"\n[access]\nmax_connections = -1\n",
+    )
+    .variable("ONESLOT_PRESSURE__RAM_HIGH_MIB", "many");
+    let loaded = desk.sources.load_exactly().unwrap();
+    assert_eq!(loaded.settings.queue.max_waiting, 2);
+    assert_eq!(loaded.settings.window.counting, Counting::Auto);
+    let texts: Vec<String> = loaded.notices.iter().map(Notice::to_string).collect();
+    let file = desk.sources.file.display();
+    let gone = "is no longer a setting and has no effect";
+    let want = [
+        format!("{file}:2: queue.max_bytes {gone}"),
+        format!("{file}:5: window.margin {gone}"),
+        format!("{file}:6: window.counting {gone}"),
+        format!("{file}:8: access.max_connections {gone}"),
+        format!("ONESLOT_PRESSURE__RAM_HIGH_MIB: pressure.ram_high_mib {gone}"),
+    ];
+    assert_eq!(texts, want);
+    desk.sources
+        .edit("queue.max_waiting", Some(&json!(3)))
+        .unwrap();
+    assert!(
+        desk.text().contains("margin = 5"),
+        "an edit leaves them alone"
     );
+}
+
+#[test]
+fn a_byte_order_mark_and_windows_line_ends_are_accepted() {
+    let desk = Desk::with("\u{feff}# mine\r\n[queue]\r\nmax_waiting = 2\r\nslots = 1\r\n");
+    let loaded = desk.sources.start().unwrap();
+    assert_eq!(loaded.settings.queue.max_waiting, 2);
+    let told = loaded
+        .notices
+        .iter()
+        .map(Notice::to_string)
+        .collect::<String>();
+    assert!(told.contains(":4: queue.slots is not a setting"), "{told}");
+    assert!(desk.sources.good.as_ref().unwrap().exists(), "it is good");
+    desk.sources
+        .edit("queue.max_waiting", Some(&json!(3)))
+        .unwrap();
+    assert_eq!(desk.settings().queue.max_waiting, 3, "{:?}", desk.text());
+}
+
+#[test]
+fn the_settings_in_use_say_what_set_them() {
+    let desk = Desk::with("preset = \"strict\"\n[queue]\nmax_waiting = 2\n")
+        .variable("ONESLOT_LOG__LEVEL", "warn")
+        .flag("--listen", "listen", "127.0.0.1:0");
+    let text = in_use(&desk.sources.load().unwrap());
+    let line = |path: &str| text.lines().find(|line| line.starts_with(path)).unwrap();
+    assert!(line("log.level").ends_with("= \"warn\"  # environment ONESLOT_LOG__LEVEL"));
+    assert!(line("listen").ends_with("= [\"127.0.0.1:0\"]  # flag --listen"));
+    assert!(line("queue.max_waiting").ends_with("config.toml:3"));
+    assert!(line("timeouts.total_s").ends_with("= 120  # preset"));
+    assert!(line("upstream.slots").ends_with("= 1  # default"));
 }

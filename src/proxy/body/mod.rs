@@ -7,7 +7,6 @@
 pub mod stream;
 pub mod buffered;
 pub mod keepalive;
-pub mod redact;
 
 use std::convert::Infallible;
 

@@ -26,6 +26,7 @@ pub(crate) struct Setup {
     args: Vec<String>,
     listen: String,
     limits: String,
+    constants: serde_json::Map<String, Value>,
     home: TempDir,
 }
 
@@ -42,6 +43,7 @@ impl Setup {
             env: Vec::new(),
             args: Vec::new(),
             limits: String::new(),
+            constants: serde_json::Map::new(),
             listen: "127.0.0.1:0".to_owned(),
             home: tempfile::tempdir().expect("a temporary directory can be made"),
         }
@@ -62,6 +64,12 @@ impl Setup {
 
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Another value for a limit that is not a setting (`oneslot::config::Limits`).
+    pub(crate) fn limit(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.constants.insert(name.to_owned(), value.into());
         self
     }
 
@@ -162,6 +170,10 @@ impl Setup {
             .env("XDG_DATA_HOME", home.join("data"))
             .env("XDG_CACHE_HOME", home.join("cache"))
             .env("TMPDIR", home)
+            .env(
+                "ONESLOT_LIMITS",
+                Value::Object(self.constants.clone()).to_string(),
+            )
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         command

@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -23,6 +24,7 @@ pub(crate) struct Program {
     child: Child,
     state: PathBuf,
     config: PathBuf,
+    printed: PathBuf,
     said: PathBuf,
 }
 
@@ -171,15 +173,19 @@ impl<'a> Setup<'a> {
 
     fn spawn(self, mut command: Command) -> Program {
         let home = self.desktop.home();
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let serial = STARTED.fetch_add(1, Ordering::Relaxed);
         let said = home.join(format!("said-{}", std::process::id()));
         let log = std::fs::File::options()
             .create(true)
             .append(true)
             .open(&said);
+        let printed = home.join(format!("printed-{serial}"));
+        let printed_file = std::fs::File::create(&printed).expect("its output can be kept");
         let child = command
             .args(self.typed())
             .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .stdout(Stdio::null())
+            .stdout(printed_file)
             .stderr(log.expect("its output can be kept"))
             .spawn()
             .expect("the program starts");
@@ -188,6 +194,7 @@ impl<'a> Setup<'a> {
             state: home.join("state"),
             config: home.join("oneslot.toml"),
             said,
+            printed,
         }
     }
 }
@@ -210,6 +217,15 @@ impl Program {
 
     pub(crate) fn config_text(&self) -> String {
         std::fs::read_to_string(&self.config).expect("the settings can be read")
+    }
+
+    /// What it printed on standard output, once it is at least `lines` lines.
+    pub(crate) fn until_printed(&self, lines: usize) -> Vec<String> {
+        eventually("its lines on standard output", || {
+            let text = std::fs::read_to_string(&self.printed).ok()?;
+            let printed: Vec<String> = text.lines().map(str::to_owned).collect();
+            (printed.len() >= lines && text.ends_with('\n')).then_some(printed)
+        })
     }
 
     /// What it said on standard error.

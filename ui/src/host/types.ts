@@ -269,17 +269,7 @@ export type Kind =
   | { is: "origins" }
   | { is: "keys" };
 
-export type Unit =
-  | ""
-  | "ms"
-  | "s"
-  | "bytes"
-  | "MiB"
-  | "percent"
-  | "tokens"
-  | "requests"
-  | "readings"
-  | "connections";
+export type Unit = "" | "ms" | "s" | "tokens" | "requests";
 
 /** A value as it would be written. A credential that is set is `{hidden: true}`, never its text. */
 export type Value = boolean | number | string | string[] | { hidden: true };

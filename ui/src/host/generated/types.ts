@@ -655,7 +655,7 @@ min: number,
  */
 max: number, } | { "is": "text" } | { "is": "secret" } | { "is": "server" } | { "is": "addresses" } | { "is": "hosts" } | { "is": "origins" } | { "is": "keys" };
 
-export type Unit = "" | "ms" | "s" | "bytes" | "MiB" | "percent" | "tokens" | "requests" | "readings" | "connections";
+export type Unit = "" | "ms" | "s" | "tokens" | "requests";
 
 export type Value = boolean | number | string | Array<string> | { 
 /**
