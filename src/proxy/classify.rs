@@ -179,6 +179,11 @@ pub(super) fn ending_without_answer(seen: Outage, outage: Outage) -> Ending {
         | Outage::ProbeTimeout
         | Outage::ProbeFailed
         | Outage::WrongBaseUrl
+        | Outage::Redirected
+        | Outage::UntrustedCertificate
+        | Outage::WrongCertificateName
+        | Outage::NotHttps
+        | Outage::WantsHttps
         | Outage::Garbled
         | Outage::Loop
         | Outage::Silent

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::config::{Counting as Wanted, Preset, Settings, Trim as Wish};
+use crate::config::{Counting, Preset, Settings, Trim};
 use crate::context::Context;
 use crate::degrade::{self, Ladder, NoneAsked, Overflow, Plan, QueueExempt, Reasoning, Terms};
 use crate::fault_injection;
@@ -13,8 +13,8 @@ use crate::scheduler::health::State;
 use crate::upstream::handle::UpstreamHandle;
 use crate::upstream::{Kind, WindowReading};
 use crate::window::{
-    ByteBound, Certainty, Counting, Fit, FitRules, Fitter, Lesson, Ratio, Step, Trim, Units,
-    fit_by_estimate, surely_fits,
+    ByteBound, Certainty, Fit, FitRules, Fitter, Lesson, Ratio, Step, Units, fit_by_estimate,
+    surely_fits,
 };
 
 /// The server's token counts of one chat, by the messages kept: counts made before it was queued
@@ -31,7 +31,7 @@ pub(super) fn terms(
     grant: Grant,
 ) -> Terms {
     Terms {
-        preset: preset_of(settings),
+        preset: settings.preset,
         plan: plan_for(context, settings, chat, grant),
         window,
         margin: settings.limits.margin,
@@ -59,7 +59,7 @@ pub(super) async fn never_fits(
     let link = context.link()?;
     // Preset strict uses its own count, at the grant; a server that is not up is not asked.
     if !ready
-        || preset_of(&settings) == degrade::Preset::Strict
+        || settings.preset == Preset::Strict
         || link.upstream.known_kind() != Some(Kind::LlamaCpp)
         || !may_count(&settings)
     {
@@ -103,7 +103,7 @@ pub(super) async fn fit(
     fault_injection::at(fault_injection::Stage::Trim);
     let rules = |certainty| FitRules {
         terms,
-        trim: trim_of(settings),
+        trim: settings.window.trim,
         certainty,
         bytes: ByteBound::Holds,
     };
@@ -120,10 +120,7 @@ pub(super) async fn fit(
             }
         }
     }
-    let counting = match settings.window.counting {
-        Wanted::Scalar => Counting::Scalar,
-        Wanted::Auto | Wanted::Bytes => Counting::Bytes,
-    };
+    let counting = settings.window.counting;
     fit_by_estimate(chat, rules(Certainty::Estimate), counting, Ratio::ONE)
 }
 
@@ -139,20 +136,12 @@ pub(super) fn fit_again(
             window: lesson.window,
             ..terms
         },
-        trim: trim_of(settings),
+        trim: settings.window.trim,
         certainty: lesson.certainty,
         // What was refused may have been within the bound: it must not be sent again.
         bytes: ByteBound::Refuted,
     };
-    fit_by_estimate(chat, rules, Counting::Learned, lesson.ratio)
-}
-
-fn trim_of(settings: &Settings) -> Trim {
-    match settings.window.trim {
-        Wish::Steady => Trim::Steady,
-        Wish::Minimal => Trim::Minimal,
-        Wish::Off => Trim::Off,
-    }
+    fit_by_estimate(chat, rules, Counting::Bytes, lesson.ratio)
 }
 
 /// The window that this chat will get; `None` while it is unknown.
@@ -208,17 +197,10 @@ fn plan_for(context: &Context, settings: &Settings, chat: &Chat, grant: Grant) -
     degrade::plan(grant.waiting, grant.pressure, exempt, ladder)
 }
 
-fn preset_of(settings: &Settings) -> degrade::Preset {
-    match settings.preset {
-        Preset::Balanced => degrade::Preset::Balanced,
-        Preset::Strict => degrade::Preset::Strict,
-    }
-}
-
 fn may_count(settings: &Settings) -> bool {
     match settings.window.counting {
-        Wanted::Auto => settings.preset != Preset::Strict,
-        Wanted::Bytes | Wanted::Scalar => false,
+        Counting::Auto => settings.preset != Preset::Strict,
+        Counting::Bytes | Counting::Scalar => false,
     }
 }
 

@@ -54,11 +54,17 @@ impl Refusal {
             Self::Unavailable { .. }
             | Self::Loading { .. }
             | Self::QueueTimeout { .. }
-            | Self::Paused { .. }
             | Self::MemoryPressure { .. }
             | Self::Interrupted { .. }
-            | Self::RepeatedCrash
             | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Paused { ends_in_time, .. } => {
+                if *ends_in_time {
+                    StatusCode::SERVICE_UNAVAILABLE
+                } else {
+                    StatusCode::LOCKED
+                }
+            }
+            Self::RepeatedCrash { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Overloaded { status, .. } => match status {
                 FullStatus::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
                 FullStatus::TooMany => StatusCode::TOO_MANY_REQUESTS,
@@ -100,7 +106,7 @@ impl Refusal {
             Self::Timeout { .. } => "LLM_TIMEOUT",
             Self::Upstream(_) => "LLM_UPSTREAM",
             Self::Interrupted { .. } => "LLM_INTERRUPTED",
-            Self::RepeatedCrash => "LLM_REPEATED_CRASH",
+            Self::RepeatedCrash { .. } => "LLM_REPEATED_CRASH",
             Self::Loop => "LLM_LOOP",
             Self::DialectUnsupported { .. } => "DIALECT_UNSUPPORTED",
             Self::RemoteModelBlocked { .. } => "REMOTE_MODEL_BLOCKED",
@@ -127,7 +133,7 @@ impl Refusal {
             Self::Unavailable { .. }
             | Self::Loading { .. }
             | Self::Timeout { .. }
-            | Self::RepeatedCrash
+            | Self::RepeatedCrash { .. }
             | Self::Loop => Fault::Upstream,
             Self::Interrupted { how } => match how {
                 Cut::Reset | Cut::ProcessGone { .. } | Cut::NoFinish => Fault::Upstream,
@@ -182,8 +188,15 @@ impl Refusal {
             | Self::QueueTimeout { retry_in, .. }
             | Self::MemoryPressure { retry_in, .. } => Retry::After(*retry_in),
             Self::Loading { .. } => Retry::After(Duration::from_secs(5)),
-            Self::Paused { left: Some(left) } => Retry::NotByItself(*left),
-            Self::Paused { left: None } => Retry::Never,
+            Self::Paused {
+                left: Some(left),
+                ends_in_time: true,
+            } => Retry::After(*left),
+            Self::Paused { .. } => Retry::Never,
+            Self::RepeatedCrash { left } if *left <= Duration::from_secs(60) => {
+                Retry::NotByItself(*left)
+            }
+            Self::RepeatedCrash { .. } => Retry::Never,
             Self::Upstream(error) => match error.retry_after {
                 // Of all 4xx only 429 may succeed unchanged.
                 Some(seconds)
@@ -203,7 +216,6 @@ impl Refusal {
             Self::ContextOverflow { .. }
             | Self::Timeout { .. }
             | Self::Interrupted { .. }
-            | Self::RepeatedCrash
             | Self::Loop
             | Self::DialectUnsupported { .. }
             | Self::RemoteModelBlocked { .. }
@@ -242,11 +254,11 @@ impl Refusal {
                 "The request waited {} in the queue without being started. Retry later, or raise queue.max_wait_s",
                 seconds(*waited)
             ),
-            Self::Paused { left: Some(left) } => format!(
+            Self::Paused { left: Some(left), .. } => format!(
                 "Inference is paused for another {}. Resume it with `oneslotd resume`",
                 seconds(*left)
             ),
-            Self::Paused { left: None } => "Inference is paused. Resume it with `oneslotd resume`".to_owned(),
+            Self::Paused { left: None, .. } => "Inference is paused. Resume it with `oneslotd resume`".to_owned(),
             Self::MemoryPressure { cause, .. } => format!(
                 "Memory is critically low ({cause}), so the request was not started. Close a large program or retry later"
             ),
@@ -271,7 +283,10 @@ impl Refusal {
                 }
             }
             Self::Interrupted { how } => how.to_string(),
-            Self::RepeatedCrash => "The model server crashed twice while it processed this request, so the request is not sent again. Change the request, or restart OneSlot".to_owned(),
+            Self::RepeatedCrash { left } => format!(
+                "The model server crashed twice while it processed this request, so the request is not sent again for {}. Change the request",
+                seconds(*left)
+            ),
             Self::Loop => "The request came back to OneSlot: its upstream.base_url leads to itself. Set it to the address of the model server".to_owned(),
             Self::DialectUnsupported { path, server, spoken_by } => format!(
                 "{server} does not support {path}. Servers that do: {spoken_by}"
@@ -319,13 +334,28 @@ impl Refusal {
 impl fmt::Display for Outage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoneFound => "No model server was found on the ports 11434, 1234 and 8080",
+            Self::NoneFound => "No model server was found on ports 11434, 1234 and 8080",
             Self::Refused => "The model server is not running: the connection was refused",
             Self::ConnectTimeout => "The model server did not accept a connection in time",
             Self::Reset => "The model server closed the connection before its answer was complete",
             Self::ProbeTimeout => "The model server did not answer the health check in time",
             Self::ProbeFailed => "The model server failed the health check",
             Self::WrongBaseUrl => "upstream.base_url is wrong: it has no /v1/models",
+            Self::Redirected => {
+                "The server at upstream.base_url answered with a redirect, which is not followed: set it to the address it leads to"
+            }
+            Self::UntrustedCertificate => {
+                "The certificate of the server at upstream.base_url is not trusted: add its issuer to the system's certificates"
+            }
+            Self::WrongCertificateName => {
+                "The certificate of the server at upstream.base_url is for another host name: use the name in the certificate"
+            }
+            Self::NotHttps => {
+                "The server at upstream.base_url speaks plain HTTP: set it to an address with http://"
+            }
+            Self::WantsHttps => {
+                "The server at upstream.base_url speaks HTTPS: set it to an address with https://"
+            }
             Self::Garbled => "The server at upstream.base_url sent an invalid HTTP response",
             Self::Loop => "upstream.base_url leads back to OneSlot itself",
             Self::ProcessGone { death } => return death.fmt(f),

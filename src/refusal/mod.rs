@@ -57,6 +57,8 @@ pub enum Refusal {
     Paused {
         /// Time left of a timed pause; `None` until a person resumes.
         left: Option<Duration>,
+        /// Whether the pause ends within the request's wait limit, so that a retry is worth it.
+        ends_in_time: bool,
     },
     /// Memory stayed critical until the wait ran out.
     MemoryPressure {
@@ -88,8 +90,11 @@ pub enum Refusal {
         /// How it ended.
         how: Cut,
     },
-    /// The same body was in flight at two crashes of the server.
-    RepeatedCrash,
+    /// The same app's same body was in flight at two crashes of the server's process.
+    RepeatedCrash {
+        /// How much longer it is refused.
+        left: Duration,
+    },
     /// The request has passed through this gateway before: its upstream leads back to it.
     Loop,
     /// The upstream does not support this route.
@@ -143,7 +148,7 @@ pub enum Refusal {
         /// Methods the route has, for `Allow`.
         allow: &'static str,
     },
-    /// Body, head or URI over its limit.
+    /// Body, header or URI over its limit.
     TooLarge {
         /// Which part.
         part: Part,
@@ -178,6 +183,16 @@ pub enum Outage {
     ProbeFailed,
     /// `404` for `/v1/models`: the base URL is wrong.
     WrongBaseUrl,
+    /// It answered with a redirect, which is not followed.
+    Redirected,
+    /// The system does not trust the server's certificate.
+    UntrustedCertificate,
+    /// The server's certificate is for another host name.
+    WrongCertificateName,
+    /// `https` is configured and the server speaks plain HTTP.
+    NotHttps,
+    /// `http` is configured and the server speaks HTTPS.
+    WantsHttps,
     /// The answer was not valid HTTP.
     Garbled,
     /// The upstream is this gateway itself, perhaps through another one.

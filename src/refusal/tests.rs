@@ -8,7 +8,7 @@ use super::*;
 
 const DIALECTS: [Dialect; 3] = [Dialect::OpenAi, Dialect::Ollama, Dialect::Anthropic];
 
-const OUTAGES: [Outage; 13] = [
+const OUTAGES: [Outage; 18] = [
     Outage::NoneFound,
     Outage::Refused,
     Outage::ConnectTimeout,
@@ -16,6 +16,11 @@ const OUTAGES: [Outage; 13] = [
     Outage::ProbeTimeout,
     Outage::ProbeFailed,
     Outage::WrongBaseUrl,
+    Outage::Redirected,
+    Outage::UntrustedCertificate,
+    Outage::WrongCertificateName,
+    Outage::NotHttps,
+    Outage::WantsHttps,
     Outage::Garbled,
     Outage::Loop,
     Outage::ProcessGone {
@@ -82,7 +87,10 @@ fn promised(refusal: &Refusal) -> (&'static str, u16) {
             ..
         } => ("LLM_OVERLOADED", 429),
         Refusal::QueueTimeout { .. } => ("LLM_QUEUE_TIMEOUT", 503),
-        Refusal::Paused { .. } => ("LLM_PAUSED", 503),
+        Refusal::Paused {
+            ends_in_time: true, ..
+        } => ("LLM_PAUSED", 503),
+        Refusal::Paused { .. } => ("LLM_PAUSED", 423),
         Refusal::MemoryPressure { .. } => ("LLM_MEMORY_PRESSURE", 503),
         Refusal::ContextOverflow { .. } => ("CONTEXT_OVERFLOW", 400),
         Refusal::Timeout { .. } => ("LLM_TIMEOUT", 504),
@@ -92,7 +100,7 @@ fn promised(refusal: &Refusal) -> (&'static str, u16) {
             _ => ("LLM_UPSTREAM", 503),
         },
         Refusal::Interrupted { .. } => ("LLM_INTERRUPTED", 503),
-        Refusal::RepeatedCrash => ("LLM_REPEATED_CRASH", 503),
+        Refusal::RepeatedCrash { .. } => ("LLM_REPEATED_CRASH", 422),
         Refusal::Loop => ("LLM_LOOP", 508),
         Refusal::DialectUnsupported { .. } => ("DIALECT_UNSUPPORTED", 404),
         Refusal::RemoteModelBlocked { .. } => ("REMOTE_MODEL_BLOCKED", 403),
@@ -143,6 +151,7 @@ fn timed(retry_in: Duration) -> Vec<Refusal> {
         },
         Refusal::Paused {
             left: Some(retry_in),
+            ends_in_time: true,
         },
         Refusal::MemoryPressure {
             cause: "3 % of RAM".to_owned(),
@@ -162,13 +171,18 @@ fn timed(retry_in: Duration) -> Vec<Refusal> {
 fn fixed() -> Vec<Refusal> {
     let path = || "/v1/nothing".to_owned();
     let mut all = vec![
-        Refusal::Paused { left: None },
+        Refusal::Paused {
+            left: None,
+            ends_in_time: false,
+        },
         Refusal::ContextOverflow {
             needed: 9_000,
             reserved: 288,
             window: 4_096,
         },
-        Refusal::RepeatedCrash,
+        Refusal::RepeatedCrash {
+            left: Duration::from_secs(600),
+        },
         Refusal::Loop,
         Refusal::DialectUnsupported {
             path: path(),
@@ -330,8 +344,12 @@ fn fault_severity_and_advice_agree() {
         assert_eq!(refusal.severity(), severity, "{refusal:?}");
         match fault {
             Fault::Client => assert!(status.is_client_error(), "{refusal:?}"),
+            // A body that kills the server is not sent again: agents repeat every 5xx.
+            Fault::Upstream if matches!(refusal, Refusal::RepeatedCrash { .. }) => {
+                assert_eq!(status.as_u16(), 422);
+            }
             Fault::Upstream | Fault::Gateway => assert!(status.is_server_error(), "{refusal:?}"),
-            Fault::Capacity => assert!(matches!(status.as_u16(), 429 | 503), "{refusal:?}"),
+            Fault::Capacity => assert!(matches!(status.as_u16(), 423 | 429 | 503), "{refusal:?}"),
         }
         let relayed = matches!(refusal, Refusal::Upstream(_));
         if fault == Fault::Client && !relayed {

@@ -1,4 +1,4 @@
-//! A request that has not ended yet. It is the only way to make a record, and it makes one.
+//! A request that has not ended yet: the only way to make a record, of which it makes exactly one.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -40,11 +40,11 @@ pub struct Arrival {
 pub enum Ending<'a> {
     /// Answered whole.
     Done,
-    /// Told no before the model server did any work for it.
+    /// Refused before the model server did any work for it.
     Refused(&'a Refusal),
-    /// Begun, and not brought to its end.
+    /// Begun and not completed.
     Failed(&'a Refusal),
-    /// The caller left first.
+    /// The client disconnected first.
     Left,
 }
 

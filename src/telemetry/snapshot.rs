@@ -66,7 +66,7 @@ pub enum Face {
     Starting,
     /// Nothing runs, the server is fit.
     Ready,
-    /// One runs, nobody waits.
+    /// One is running, none is queued.
     Busy,
     /// One runs and others wait.
     Waiting,
@@ -86,18 +86,18 @@ pub enum Face {
     NotServing,
 }
 
-/// The slot and the line.
+/// The slot and the queue.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Queue {
     /// Requests in the slot.
     pub running: u64,
-    /// Requests in line.
+    /// Queued requests.
     pub waiting: u64,
     /// Most that may wait.
     pub max_waiting: u64,
-    /// All of them: those that run first, then the line in its order.
+    /// All of them: the running ones first, then the queue in its order.
     pub items: Vec<Item>,
 }
 
@@ -110,7 +110,7 @@ pub struct Item {
     pub id: String,
     /// The calling app.
     pub app: Option<String>,
-    /// 0 in the slot, 1 at the head of the line.
+    /// 0 in the slot, 1 at the front of the queue.
     pub position: u64,
     /// What happens to it.
     pub phase: Phase,
@@ -156,16 +156,16 @@ pub struct ItemPlan {
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// It waits in line.
+    /// It is queued.
     #[default]
     Waiting,
     /// The server loads its model.
     Loading,
     /// The server reads its prompt.
     Prompt,
-    /// Its answer flows.
+    /// Its answer is arriving.
     Answer,
-    /// It has ended; the server is given time to stop working on it.
+    /// It has ended; the server may still be working on it.
     Settling,
 }
 
@@ -194,7 +194,7 @@ pub enum HealthState {
     /// Not probed yet.
     #[default]
     Unknown,
-    /// Fit.
+    /// It can serve.
     Ready,
     /// Loading a model.
     Loading,
@@ -214,10 +214,7 @@ pub struct Plan {
     /// The answer's token limit on that rung.
     pub ceiling: Option<u64>,
     /// Why it is not 0: `waiting` or `pressure`.
-    #[cfg_attr(
-        feature = "bindings",
-        ts(type = "\"waiting\" | \"pressure\" | \"forecast\" | null")
-    )]
+    #[cfg_attr(feature = "bindings", ts(type = "\"waiting\" | \"pressure\" | null"))]
     pub reason: Option<Word>,
 }
 

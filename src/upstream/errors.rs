@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::overflow;
 use crate::refusal::UpstreamError;
-use crate::upstream::detect::Kind;
+use crate::upstream::servers::Kind;
 
 /// Longest `type`, `code` and `param` kept, in characters.
 const LONGEST_NAME: usize = 64;

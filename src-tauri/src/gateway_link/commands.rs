@@ -121,8 +121,10 @@ impl Serving {
     pub async fn resume(&self) -> Result<(), Fault> {
         match self.behind()? {
             Target::Own(gateway) => {
-                self.on_thread(async move { oneslot::monitor::pause::resume(&gateway).await })
-                    .await
+                self.on_thread(async move {
+                    oneslot::monitor::pause::resume(&gateway).await;
+                })
+                .await
             }
             Target::Daemon(remote) => {
                 self.command(remote, Method::POST, "/oneslot/resume", None)

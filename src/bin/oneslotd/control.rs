@@ -67,8 +67,11 @@ fn gone(models: &Value, freed: &Value) -> String {
 
 /// `resume`.
 pub(crate) fn resume(place: &Place) -> Result<(), Failure> {
-    client::send(&place.running()?, Method::POST, "/oneslot/resume", None)?;
-    out::say("resumed");
+    let answer = client::send(&place.running()?, Method::POST, "/oneslot/resume", None)?;
+    out::say(match answer["resumed"].as_bool() {
+        Some(false) => "not paused",
+        Some(true) | None => "resumed",
+    });
     Ok(())
 }
 

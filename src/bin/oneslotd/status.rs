@@ -170,7 +170,6 @@ fn plan(snapshot: &Value) -> Option<String> {
     let reason = match text(snapshot, "/plan/reason") {
         Some("waiting") => "requests are waiting",
         Some("pressure") => "memory is low",
-        Some("forecast") => "memory will soon be low",
         Some(_) | None => "of the preset",
     };
     Some(row(

@@ -167,7 +167,7 @@ export interface Vram {
 export interface Plan {
   rung: number;
   ceiling: number | null;
-  reason: "waiting" | "pressure" | "forecast" | null;
+  reason: "waiting" | "pressure" | null;
 }
 
 export interface Window {

@@ -286,7 +286,7 @@ ceiling: number | null,
 /**
  * Why it is not 0: `waiting` or `pressure`.
  */
-reason: "waiting" | "pressure" | "forecast" | null, };
+reason: "waiting" | "pressure" | null, };
 
 export type Window = { 
 /**
