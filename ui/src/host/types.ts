@@ -1,5 +1,5 @@
 /**
- * What crosses the door, as plain values: the snapshot as `GET /oneslot/status` has it, and what
+ * What the host and the panel exchange, as plain values: the snapshot as `GET /oneslot/status` has it, and what
  * the tray shell adds. Times are milliseconds, sizes bytes; a member never vanishes, unknown is
  * `null`. Nothing here has behaviour.
  */
@@ -232,7 +232,7 @@ export interface Message {
 
 /** What the one channel carries, at most four times a second. */
 export type Update =
-  /** `run` names the gateway's run: with another one the numbers begin anew. */
+  /** `run` identifies the gateway's process: the numbers start again with another one. */
   | {
       kind: "snapshot";
       run: string;

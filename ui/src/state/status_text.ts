@@ -1,6 +1,5 @@
 /**
- * The one sentence on top and the line under it: a pure function of the snapshot. The tray says
- * the same words.
+ * The sentence at the top, as a pure function of the snapshot. The tray uses the same words.
  */
 import type { Death, Face, Item, Message, Snapshot } from "../host/types";
 import type { Key, Params } from "../i18n/translate";
@@ -35,7 +34,7 @@ export function tone(face: Face): Tone {
   }
 }
 
-/** Names for what nobody has named, in the person's language. */
+/** Names for an unknown app, model and server, in the person's language. */
 export interface Unnamed {
   app: string;
   model: string;
@@ -115,12 +114,12 @@ function loaded(snapshot: Snapshot): string | null {
   return runningItems(snapshot).find((item) => item.phase === "loading")?.model ?? null;
 }
 
-/** Requests that hold the slot. */
+/** Running requests. */
 export function runningItems(snapshot: Snapshot): Item[] {
   return snapshot.queue.items.filter((item) => item.position === 0);
 }
 
-/** Requests in line, in its order. */
+/** Queued requests, in order. */
 export function queuedItems(snapshot: Snapshot): Item[] {
   return snapshot.queue.items
     .filter((item) => item.position > 0)

@@ -59,11 +59,11 @@ describe("the table of words", () => {
     expect(word("zh-CN", "item.tokens", { n: 1 })).toBe("1 个 token");
   });
 
-  it("leaves a place open that nobody fills, so that it is seen", () => {
+  it("leaves a placeholder without a value visible", () => {
     expect(word("en", "face.busy.answer")).toBe("Answering {app}");
   });
 
-  it("holds no word that nobody says", () => {
+  it("has no unused key", () => {
     const tray = new Set(Object.keys(JSON.parse(read("ui/src/i18n/tray.json")) as object));
     const said = sources.map(read).join("\n");
     const built = /^(app|code|member|why|said|face|phase|level|section|unit|fault|outcome)\./;

@@ -94,7 +94,7 @@ describe("the status text", () => {
 });
 
 describe("slot and line", () => {
-  it("are told apart by position, the line in its order", () => {
+  it("are split into running and queued by position", () => {
     const { snapshot } = scenario("full", FIXED_NOW);
     snapshot.queue.items.reverse();
     expect(runningItems(snapshot).map((item) => item.app)).toEqual(["Zed"]);
