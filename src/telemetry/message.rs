@@ -109,6 +109,16 @@ messages! {
         ProbeFailed => "probe_failed",
         /// See [`Outage::WrongBaseUrl`].
         WrongBaseUrl => "wrong_base_url",
+        /// See [`Outage::Redirected`].
+        Redirected => "redirected",
+        /// See [`Outage::UntrustedCertificate`].
+        UntrustedCertificate => "untrusted_certificate",
+        /// See [`Outage::WrongCertificateName`].
+        WrongCertificateName => "wrong_certificate_name",
+        /// See [`Outage::NotHttps`].
+        NotHttps => "not_https",
+        /// See [`Outage::WantsHttps`].
+        WantsHttps => "wants_https",
         /// See [`Outage::Garbled`].
         Garbled => "garbled",
         /// See [`Outage::Loop`].
@@ -220,6 +230,11 @@ impl From<Outage> for Fact {
             Outage::ProbeTimeout => Self::ProbeTimeout,
             Outage::ProbeFailed => Self::ProbeFailed,
             Outage::WrongBaseUrl => Self::WrongBaseUrl,
+            Outage::Redirected => Self::Redirected,
+            Outage::UntrustedCertificate => Self::UntrustedCertificate,
+            Outage::WrongCertificateName => Self::WrongCertificateName,
+            Outage::NotHttps => Self::NotHttps,
+            Outage::WantsHttps => Self::WantsHttps,
             Outage::Garbled => Self::Garbled,
             Outage::Loop => Self::Loop,
             Outage::ProcessGone { death } => death.into(),
