@@ -310,7 +310,7 @@ impl Refusal {
                 "OneSlot does not serve {path} yet. Use /v1/chat/completions"
             ),
             Self::NotFound { path } => format!(
-                "OneSlot has no route {path}. Use the base URL with /v1 for OpenAI clients; the README lists every route"
+                "OneSlot has no route {path}. Use the base URL with /v1 for OpenAI clients; docs/clients.md lists every route"
             ),
             Self::MethodNotAllowed { allow } => format!("This route supports {allow} only"),
             Self::TooLarge { part, limit } => match part {
