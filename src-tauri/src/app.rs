@@ -283,8 +283,9 @@ impl App {
         let language = self.shell.language();
         let server = shown.snapshot.upstream.kind.clone();
         let server = server.unwrap_or_else(|| self.words.say(language, "some.server", &[]));
-        let cause = shown.snapshot.pressure.cause.as_deref();
-        let cause = self.words.hears(language, cause.unwrap_or_default());
+        let cause = shown.snapshot.pressure.cause.as_ref();
+        let cause = cause.map(|cause| self.words.message(language, cause));
+        let cause = cause.unwrap_or_default();
         let places = [("server", server.as_str()), ("cause", cause.as_str())];
         let text = match incident {
             Incident::NotServing if !tray_face::is_port_taken(&shown.snapshot) => "failed",
@@ -306,7 +307,7 @@ impl App {
         let language = self.shell.language();
         Told {
             title: self.words.say(language, key, &[]),
-            text: self.words.hears(language, &fault.text),
+            text: self.words.message(language, &fault.message),
         }
     }
 }

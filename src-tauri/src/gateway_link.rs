@@ -20,6 +20,7 @@ use oneslot::config::Sources;
 use oneslot::context::{Context as Gateway, Watcher};
 use oneslot::server::{self, Serve};
 use oneslot::state::StateDir;
+use oneslot::telemetry::message::Fact;
 use oneslot::telemetry::snapshot::{Face, Snapshot};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -28,7 +29,7 @@ use crate::startup_notices::Unlogged;
 use crate::tray_face::Whose;
 use remote::Remote;
 
-pub use commands::{Fault, Reason};
+pub use commands::{Fault, Reason, chain};
 
 /// How long requests that came after the toolkit fell may hold up the start anew. Those that were
 /// there hold it up for as long as they take; without a limit for the others it might never come.
@@ -312,9 +313,10 @@ impl Shared {
     }
 
     /// A state without a gateway: what keeps it from serving, as a notice.
-    fn show_not_serving(&self, listen: Vec<String>, code: &str, text: String) {
-        self.unlogged.tell(&text, self.plan.state.path());
-        self.show_nobody("none".to_owned(), listen, code, text, None);
+    fn show_not_serving(&self, listen: Vec<String>, fact: Fact) {
+        self.unlogged
+            .tell(&fact.to_string(), self.plan.state.path());
+        self.show_nobody("none".to_owned(), listen, fact, None);
     }
 
     /// The daemon has ended, for this reason; whether it comes back is not known yet. A panel keeps
@@ -322,34 +324,17 @@ impl Shared {
     fn show_gone(&self, reason: String) {
         let run = self.shown.borrow().run.clone();
         let silent = Some(reason.clone());
-        self.show_nobody(
-            run,
-            Vec::new(),
-            crate::tray_face::DAEMON_GONE,
-            reason,
-            silent,
-        );
+        self.show_nobody(run, Vec::new(), Fact::DaemonGone { reason }, silent);
     }
 
-    fn show_nobody(
-        &self,
-        run: String,
-        listen: Vec<String>,
-        code: &str,
-        text: String,
-        silent: Option<String>,
-    ) {
-        let notice = oneslot::telemetry::snapshot::Notice {
-            code: code.to_owned(),
-            text,
-        };
+    fn show_nobody(&self, run: String, listen: Vec<String>, fact: Fact, silent: Option<String>) {
         let snapshot = Snapshot {
             seq: self.shown.borrow().snapshot.seq + 1,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             now_ms: u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0),
             state: Face::NotServing,
             listen,
-            notices: vec![notice],
+            notices: vec![fact.message()],
             ..Snapshot::default()
         };
         self.put_behind(Behind::Nobody);

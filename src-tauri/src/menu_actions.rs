@@ -104,7 +104,7 @@ fn beside(
 /// `what` is the key of its words.
 fn told(app: &AppHandle, what: &str, done: Result<(), Fault>) {
     if let Err(fault) = done {
-        tracing::warn!(what, fault = %fault.text, "a row of the menu was not carried out");
+        tracing::warn!(what, fault = %fault.message, "a row of the menu was not carried out");
         notifications::tell(app, &App::of(app).refusal(what, &fault));
     }
 }

@@ -7,20 +7,21 @@ use http::Method;
 use oneslot::context::Context as Gateway;
 use oneslot::scheduler::pause::{Pause, Running};
 use oneslot::state::read_running;
+use oneslot::telemetry::message::{Fact, Message};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::remote::{Coming, Remote, RemoteError};
 use super::{Behind, Serving};
 
-/// How a wish fails: a code for the panel's own words, and a sentence.
+/// How a wish fails: the kind of failure, and a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Fault {
     /// What kind of failure it is.
     pub code: Reason,
-    /// What happened, in a sentence.
-    pub text: String,
+    /// What happened.
+    pub message: Message,
 }
 
 /// Why a wish failed.
@@ -41,24 +42,36 @@ pub enum Reason {
 impl Fault {
     /// It could not be done.
     pub fn failed(error: &dyn std::error::Error) -> Self {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
+        Self::because(Fact::Failed {
+            error: chain(error),
+        })
+    }
+
+    /// It could not be done, for this reason.
+    pub fn because(fact: Fact) -> Self {
         Self {
             code: Reason::Failed,
-            text,
+            message: fact.message(),
         }
     }
 
     fn not_serving() -> Self {
         Self {
             code: Reason::NotServing,
-            text: "OneSlot does not serve now".to_owned(),
+            message: Fact::NotServing.message(),
         }
     }
+}
+
+/// An error and everything that led to it, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 impl From<RemoteError> for Fault {
@@ -150,7 +163,9 @@ impl Serving {
                     }),
                     Err(refusal) => Err(Fault {
                         code: Reason::Refused,
-                        text: refusal.message(),
+                        ..Fault::because(Fact::Failed {
+                            error: refusal.message(),
+                        })
                     }),
                 }
             }
@@ -220,7 +235,7 @@ impl Serving {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         let missing = || Fault {
             code: Reason::NotFound,
-            text: "That request is not there any more".to_owned(),
+            message: Fact::RequestGone.message(),
         };
         if id.is_empty() || !plain {
             return Err(missing());

@@ -11,10 +11,11 @@ use oneslot::config::Loaded;
 use oneslot::server::{self, ListenError, Options, Running, StartError};
 use oneslot::state::{Lock, LockError, read_running};
 use oneslot::telemetry::log::{self, Log};
+use oneslot::telemetry::message::Fact;
 use tokio::time::sleep;
 
 use super::remote::Remote;
-use super::{Behind, Shared, own};
+use super::{Behind, Shared, chain, own};
 
 /// As the lock names this program.
 const PROGRAM: &str = "oneslot";
@@ -61,7 +62,8 @@ async fn rounds(shared: &Arc<Shared>) {
                 _ = ends.changed() => {}
             },
             Err(error) => {
-                shared.show_not_serving(Vec::new(), "start_failed", chain(&error));
+                let error = chain(&error);
+                shared.show_not_serving(Vec::new(), Fact::StartFailed { error });
                 tokio::select! {
                     () = sleep(BETWEEN_TRIES) => {}
                     _ = ends.changed() => {}
@@ -76,7 +78,8 @@ async fn serve(shared: &Arc<Shared>, lock: Lock, log: &mut Option<Log>) -> bool 
     let loaded = match shared.plan.sources.start() {
         Ok(loaded) => loaded,
         Err(error) => {
-            shared.show_not_serving(Vec::new(), "start_failed", error.to_string());
+            let error = error.to_string();
+            shared.show_not_serving(Vec::new(), Fact::StartFailed { error });
             return false;
         }
     };
@@ -106,14 +109,15 @@ async fn serve(shared: &Arc<Shared>, lock: Lock, log: &mut Option<Log>) -> bool 
             true
         }
         Err(error) => {
-            let (code, text) = said(&error);
+            let fact = fact(&error);
+            let text = fact.to_string();
             if shared.reported.is_new(&text) {
                 tracing::warn!(
                     reason = %text,
-                    "not serving; use --listen ADDRESS or \"Serve on another port\" in the panel, or stop the other program"
+                    "not serving; use --listen ADDRESS or \"Use another port\" in the panel, or stop the other program"
                 );
             }
-            shared.show_not_serving(listen, code, text);
+            shared.show_not_serving(listen, fact);
             false
         }
     }
@@ -188,23 +192,21 @@ fn logging(loaded: &Loaded, shared: &Shared) -> Option<Log> {
     log::init(loaded.settings.log.level.name(), shared.plan.state.path()).ok()
 }
 
-/// What keeps a gateway from serving: a code for the panel's own words, and a sentence.
-fn said(error: &StartError) -> (&'static str, String) {
+/// What keeps a gateway from serving.
+fn fact(error: &StartError) -> Fact {
     match error {
         StartError::Listen(ListenError::PortHeld { address, by }) => {
-            let by = by.as_deref().unwrap_or("another program");
-            let by = by.replace("(pid ", "(process ");
-            ("port_taken", format!("{address} is held by {by}"))
+            let address = address.to_string();
+            match by.clone() {
+                Some(program) => Fact::PortTaken { address, program },
+                None => Fact::PortTakenUnknown { address },
+            }
         }
         StartError::Listen(ListenError::Bind { address, source })
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
-            let why = if cfg!(windows) {
-                "is reserved by Windows, although nothing listens there"
-            } else {
-                "is kept by the system for programs with special rights"
-            };
-            ("port_refused", format!("{address} {why}"))
+            let address = address.to_string();
+            Fact::PortRefused { address }
         }
         StartError::Listen(ListenError::Bind { .. } | ListenError::NoAddress)
         | StartError::Exposed { .. }
@@ -212,17 +214,8 @@ fn said(error: &StartError) -> (&'static str, String) {
         | StartError::DemoUrl(_)
         | StartError::Demo(_)
         | StartError::Link(_)
-        | StartError::State(_) => ("start_failed", chain(error)),
+        | StartError::State(_) => Fact::StartFailed {
+            error: chain(error),
+        },
     }
-}
-
-/// An error and everything that led to it, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
