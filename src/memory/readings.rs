@@ -57,8 +57,8 @@ pub(crate) struct Held {
     pub(crate) resident: Option<u64>,
 }
 
-/// What an unload gave back, in bytes, by readings before and after it; `null` where nobody
-/// tells.
+/// What an unload gave back, in bytes, by readings before and after it; `null` where no
+/// reading exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Freed {
     /// What the model server's processes hold less; else how much more RAM is available.

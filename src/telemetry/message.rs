@@ -1,6 +1,6 @@
 //! Messages as data: a code, and the values that its text contains.
 //!
-//! The program sends codes and values; whoever shows a message puts it into words. The texts of
+//! The program sends codes and values; what shows a message puts it into words. The texts of
 //! all languages are in `ui/src/i18n/said.json`, under `said.<code>`, with `{name}` for a value.
 //! The tray and the panel read the same file. Here it is read for English only: for the command
 //! line and the log.
