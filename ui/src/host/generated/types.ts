@@ -130,7 +130,7 @@ export type Queue = {
  */
 running: number, 
 /**
- * Requests in line.
+ * Queued requests.
  */
 waiting: number, 
 /**
@@ -138,7 +138,7 @@ waiting: number,
  */
 max_waiting: number, 
 /**
- * All of them: those that run first, then the line in its order.
+ * All of them: the running ones first, then the queue in its order.
  */
 items: Array<Item>, };
 
@@ -152,7 +152,7 @@ id: string,
  */
 app: string | null, 
 /**
- * 0 in the slot, 1 at the head of the line.
+ * 0 in the slot, 1 at the front of the queue.
  */
 position: number, 
 /**
