@@ -84,7 +84,7 @@ fn another_port_is_offered_where_a_stranger_has_it_and_is_written_down_and_serve
     let panel = Panel::open(&desktop, setup);
     let icon = host.icon();
     icon.until_says(LIMIT, "Not serving: port in use");
-    let holder = format!("(process {})", std::process::id());
+    let holder = format!("(pid {})", std::process::id());
     panel.until_says(&holder);
     panel.press("Use another port");
     let address = Program::address_on(&desktop);

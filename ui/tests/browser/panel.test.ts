@@ -193,7 +193,7 @@ describe("the first steps", () => {
 
   it("offer another port where the port is taken", () =>
     within({ scenario: "not_serving" }, {}, async (page) => {
-      await page.getByText("held by python3 (process 2841)").waitFor();
+      await page.getByText("in use by python3 (pid 2841)").waitFor();
       await page.getByRole("button", { name: "Use another port" }).click();
       await page.waitForFunction(
         () => !document.querySelector("h1")?.textContent?.includes("Not serving"),
