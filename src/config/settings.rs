@@ -240,8 +240,7 @@ pub enum Sensitivity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Power {
-    /// Whether the machine is kept from falling asleep while a request is in flight and it is not
-    /// on battery (Linux with logind).
+    /// Whether the machine is kept from falling asleep while a request is in flight.
     pub keep_awake: bool,
 }
 
