@@ -299,11 +299,8 @@ impl Loaded {
                 faults: vec![fault],
             })
         };
-        let had_file = self
-            .origins
-            .values()
-            .any(|origin| origin.is_in(&sources.file));
-        if had_file && !sources.file.exists() {
+        let is_ours = |origin: &Origin| origin.is_in(&sources.file);
+        if self.origins.values().any(is_ours) && !sources.file.exists() {
             return fail(Fault::Gone { file });
         }
         // A missing or empty file is no fix: an editor may be writing it.
