@@ -72,7 +72,7 @@ fn texts(face: &Face) -> Vec<&str> {
 
 fn wishes(face: &Face) -> Vec<Action> {
     let rows = face.rows.iter().filter(|row| row.kind != Kind::Line);
-    rows.map(|row| row.wish).collect()
+    rows.map(|row| row.action).collect()
 }
 
 fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
@@ -231,7 +231,7 @@ fn a_ready_gateway_offers_what_it_can_do() {
     let stop = face
         .rows
         .iter()
-        .find(|row| row.wish == Action::Stop)
+        .find(|row| row.action == Action::Stop)
         .unwrap();
     assert_eq!(
         stop.kind,
