@@ -17,7 +17,7 @@ use http::{Method, Request, StatusCode, header};
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -131,12 +131,20 @@ impl ControlClient {
         Ok(call.await.map(|paused: Paused| paused.unloaded)?)
     }
 
-    /// Resumes.
+    /// Resumes; returns whether it was paused.
     ///
     /// # Errors
     /// As [`status`](Self::status).
-    pub async fn resume(&self) -> Result<(), ControlError> {
-        self.command(Method::POST, "/oneslot/resume").await
+    pub async fn resume(&self) -> Result<bool, ControlError> {
+        #[derive(Deserialize)]
+        struct Resumed {
+            // Older gateways do not send it.
+            resumed: Option<bool>,
+        }
+        let call = self.call(Method::POST, "/oneslot/resume", None);
+        Ok(call
+            .await
+            .map(|resumed: Resumed| resumed.resumed.unwrap_or(true))?)
     }
 
     /// Ends a cooldown and probes the model server; gives the snapshot after the probe.
@@ -166,8 +174,9 @@ impl ControlClient {
                 message: format!("{id:?} is not the id of a request"),
             });
         }
-        self.command(Method::DELETE, &format!("/oneslot/requests/{id}"))
-            .await
+        let path = format!("/oneslot/requests/{id}");
+        let _: IgnoredAny = self.call(Method::DELETE, &path, None).await?;
+        Ok(())
     }
 
     /// Whether this can be the id of a request.
@@ -223,11 +232,6 @@ impl ControlClient {
     ) -> Result<T, ControlError> {
         let response = self.request(method, path, body).await?.accepted().await?;
         serde_json::from_slice(&response.bytes().await?).map_err(ControlError::Decode)
-    }
-
-    async fn command(&self, method: Method, path: &str) -> Result<(), ControlError> {
-        let response = self.request(method, path, None).await?.accepted().await?;
-        response.bytes().await.map(|_| ())
     }
 
     /// Connects to the first of its addresses that takes a connection.

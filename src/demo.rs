@@ -81,7 +81,7 @@ async fn accept(listener: TcpListener) {
 }
 
 async fn serve(stream: TcpStream) {
-    // A client that breaks the rules or leaves ends its connection, and there is nobody to tell.
+    // A client that leaves or violates the protocol ends its connection; there is nothing to report.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service_fn(respond))
@@ -137,7 +137,7 @@ fn whole(status: StatusCode, body: Bytes) -> Response<Words> {
     response
 }
 
-/// A body in pieces, each a little after the one before; whoever drops it stops it.
+/// A body in pieces, each a moment after the one before; dropping it stops it.
 struct Words {
     rest: std::vec::IntoIter<Bytes>,
     pause: Option<Pin<Box<Sleep>>>,

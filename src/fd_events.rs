@@ -1,6 +1,5 @@
-//! What the Linux kernel tells through a file that becomes ready: the end of a process, the
-//! beginning of a stall, a step of the wall clock, a change of a directory. Nothing is looked at
-//! meanwhile.
+//! Notifications of the Linux kernel through a file descriptor that becomes ready: the end of a
+//! process, a memory stall, a step of the wall clock. Nothing is polled meanwhile.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,7 +13,7 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A file that tells something by becoming ready.
+/// A file descriptor that becomes ready at each notification.
 #[derive(Debug)]
 pub struct FdWatch<T: AsRawFd> {
     file: AsyncFd<T>,
@@ -32,28 +31,28 @@ pub fn end_of(pid: u32) -> io::Result<FdWatch<OwnedFd>> {
         .and_then(Pid::from_raw)
         .ok_or_else(none)?;
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
-    told(handle)
+    readable(handle)
 }
 
-/// Stalls for want of memory, as `trigger` describes them.
+/// Memory stalls, as `trigger` describes them.
 ///
 /// # Errors
-/// The kernel does not count stalls, or does not let this user ask for them.
+/// The kernel does not count stalls, or this user may not ask for them.
 pub fn stalls(trigger: &str) -> io::Result<FdWatch<File>> {
     let mut file = File::options()
         .read(true)
         .write(true)
         .open("/proc/pressure/memory")?;
-    // The kernel puts a zero in the place of the last byte, whatever that is.
+    // The kernel replaces the last byte by a zero, whatever it is.
     file.write_all(format!("{trigger}\0").as_bytes())?;
-    ready(file, Interest::PRIORITY)
+    watch(file, Interest::PRIORITY)
 }
 
-/// Steps of the wall clock: somebody set it, or the machine slept meanwhile (`timerfd_create(2)`,
+/// Steps of the wall clock: it was set, or the machine slept (`timerfd_create(2)`,
 /// `TFD_TIMER_CANCEL_ON_SET`).
 ///
 /// # Errors
-/// The kernel gives no such timer.
+/// The kernel has no such timer.
 pub fn clock_steps() -> io::Result<FdWatch<OwnedFd>> {
     let timer = timerfd_create(
         TimerfdClockId::Realtime,
@@ -63,7 +62,7 @@ pub fn clock_steps() -> io::Result<FdWatch<OwnedFd>> {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // Its end is not waited for: the kernel's clocks do not reach as far.
+    // Its expiry never comes: the kernel's clocks do not reach that far.
     let never = Timespec {
         tv_sec: i64::MAX,
         ..none
@@ -74,7 +73,7 @@ pub fn clock_steps() -> io::Result<FdWatch<OwnedFd>> {
     };
     let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
     timerfd_settime(&timer, flags, &until)?;
-    told(timer)
+    readable(timer)
 }
 
 impl<T: AsRawFd> FdWatch<T> {
@@ -83,32 +82,32 @@ impl<T: AsRawFd> FdWatch<T> {
         self.file.get_ref()
     }
 
-    /// Resolves when the kernel says it (again).
+    /// Resolves at the next notification.
     ///
     /// # Errors
     /// The runtime cannot wait for it any more.
     ///
     /// # Cancel safety
     /// May be dropped and called again.
-    pub async fn heard(&self) -> io::Result<()> {
+    pub async fn ready(&self) -> io::Result<()> {
         self.file.ready(self.interest).await?.clear_ready();
         Ok(())
     }
 }
 
-/// What becomes readable when there is something to hear.
+/// Notifications of a file descriptor that becomes readable.
 ///
 /// # Errors
 /// The runtime cannot wait for it.
-pub fn told(file: OwnedFd) -> io::Result<FdWatch<OwnedFd>> {
-    ready(file, Interest::READABLE)
+pub fn readable(file: OwnedFd) -> io::Result<FdWatch<OwnedFd>> {
+    watch(file, Interest::READABLE)
 }
 
 #[expect(
     deprecated,
-    reason = "its successor is unsafe for the sake of files that lie about their descriptor; these own theirs"
+    reason = "its successor is unsafe, for types that do not own their descriptor; these do"
 )]
-fn ready<T: AsRawFd>(file: T, interest: Interest) -> io::Result<FdWatch<T>> {
+fn watch<T: AsRawFd>(file: T, interest: Interest) -> io::Result<FdWatch<T>> {
     let file = AsyncFd::with_interest(file, interest)?;
     Ok(FdWatch { file, interest })
 }
@@ -120,26 +119,25 @@ mod tests {
     use crate::memory::psi::TRIGGER;
 
     #[tokio::test]
-    async fn the_kernel_takes_our_words_for_a_stall_and_no_others() {
+    async fn the_kernel_accepts_the_stall_trigger() {
         if !std::path::Path::new("/proc/pressure/memory").exists() {
-            // A kernel that counts no stalls says so, and is looked at.
             assert!(stalls(TRIGGER).is_err());
             return;
         }
-        let told = stalls(TRIGGER);
+        let watch = stalls(TRIGGER);
         assert!(
-            told.is_ok(),
-            "a window that is open to every user: {told:?}"
+            watch.is_ok(),
+            "a window that is open to every user: {watch:?}"
         );
         assert!(stalls("full 200000 3").is_err(), "not a window");
     }
 
     #[tokio::test]
-    async fn a_clock_that_nobody_sets_tells_nothing() {
+    async fn an_untouched_clock_reports_nothing() {
         let steps = clock_steps().expect("every kernel has such a timer");
         let left = rustix::time::timerfd_gettime(steps.file()).expect("it can be asked");
         assert!(left.it_value.tv_sec > 0, "it is armed: {left:?}");
-        let heard = tokio::time::timeout(std::time::Duration::from_millis(50), steps.heard());
-        assert!(heard.await.is_err(), "and far from its end");
+        let step = tokio::time::timeout(std::time::Duration::from_millis(50), steps.ready());
+        assert!(step.await.is_err(), "and far from its end");
     }
 }

@@ -8,7 +8,6 @@
 
 // Shared.
 pub mod clock;
-pub mod power;
 #[cfg(target_os = "linux")]
 pub mod fd_events;
 pub mod config;

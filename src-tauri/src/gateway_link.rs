@@ -218,7 +218,8 @@ impl GatewayLink {
     /// # Errors
     /// See above.
     pub async fn resume(&self) -> Result<(), Fault> {
-        Ok(self.client()?.resume().await?)
+        self.client()?.resume().await?;
+        Ok(())
     }
 
     /// Ends a cooldown and probes; returns when the probe was answered.

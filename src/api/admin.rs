@@ -58,8 +58,10 @@ pub(crate) async fn own(
         }
         Own::Pause => pause(context, body).await,
         Own::Resume => {
-            monitor::pause::resume(context).await;
-            Ok(json(StatusCode::OK, &context.snapshot()))
+            let resumed = monitor::pause::resume(context).await;
+            let mut shown = serde_json::to_value(context.snapshot()).unwrap_or_default();
+            shown["resumed"] = resumed.into();
+            Ok(json(StatusCode::OK, &shown))
         }
         Own::Check => {
             context.check().await;

@@ -81,9 +81,8 @@ impl Context {
     pub async fn free(self: &Arc<Self>) -> Result<(Vec<String>, Freed), UnloadError> {
         let link = self.link().ok_or(UnloadError::List)?;
         let before = monitor::memory::held(self).await;
-        let unloaded = link.upstream.unload(None).await;
+        let models = link.upstream.unload(None).await?;
         link.forget_window();
-        let models = unloaded?;
         let freed = if models.is_empty() {
             Freed::default()
         } else {

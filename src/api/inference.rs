@@ -14,7 +14,6 @@ use crate::http::security::upstream_headers::upstream_headers;
 use crate::proxy::body::ResponseBody;
 use crate::proxy::{self, Call};
 use crate::refusal::Refusal;
-use crate::scheduler::Event;
 use crate::telemetry;
 
 /// Answers `POST /v1/chat/completions`.
@@ -39,7 +38,7 @@ pub(crate) async fn chat(
     };
     // Recorded before the body is read: a client may disconnect in the middle of it.
     let open = proxy::open(&call);
-    let received = match receive(context, body).await {
+    let received = match receive(context, &call.app, body).await {
         Ok(received) => received,
         Err(refusal) => {
             open.end(telemetry::Ending::Refused(&refusal));
@@ -49,9 +48,12 @@ pub(crate) async fn chat(
     proxy::chat(call, open, received.bytes, received.permit).await
 }
 
-async fn receive(context: &Context, body: &mut RequestBody) -> Result<Received, Refusal> {
-    if let Some(refusal) = context.scheduler.check_admission() {
-        context.scheduler.send(Event::Rejected);
+async fn receive(
+    context: &Context,
+    app: &str,
+    body: &mut RequestBody,
+) -> Result<Received, Refusal> {
+    if let Some(refusal) = context.scheduler.check_admission(app) {
         return Err(refusal);
     }
     let received = body.receive(&context.limits, &context.bodies).await?;

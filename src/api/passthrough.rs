@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
@@ -142,7 +142,7 @@ async fn ask_upstream(
         if is_encoded(&parts.headers) {
             return Err(Outage::Garbled);
         }
-        let held = hold(body, connection, ANSWER_LIMIT).await?;
+        let held = hold(BytesMut::new(), body, connection, ANSWER_LIMIT).await?;
         Ok::<_, Outage>((parts, held))
     };
     match timeout(limit, exchange).await {

@@ -12,7 +12,7 @@ use crate::http::security::origin_policy::OriginPolicy;
 use crate::memory::Level;
 use crate::refusal::Outage;
 use crate::scheduler::health::State;
-use crate::scheduler::queue::{RequestId, Ticket};
+use crate::scheduler::queue::{Delivery, RequestId, Ticket};
 use crate::scheduler::slots::Occupant;
 use crate::scheduler::{Now, Scheduler, Waiter};
 use crate::telemetry::live_stats::Phase;
@@ -93,20 +93,15 @@ impl Context {
         } else {
             Ladder::Off
         };
-        let preset = match settings.preset {
-            Preset::Balanced => degrade::Preset::Balanced,
-            Preset::Strict => degrade::Preset::Strict,
-        };
         let size = known_window(settings, link);
         self.scheduler.read(|scheduler, _, _| {
             let (pressure, cause) = scheduler.pressure();
             let plan = degrade::plan(scheduler.queue().len(), pressure, QueueExempt::No, ladder);
             snapshot::Plan {
                 rung: plan.rung.number(),
-                ceiling: degrade::ceiling(plan.rung, preset, size),
+                ceiling: degrade::ceiling(plan.rung, settings.preset, size),
                 reason: plan.cause.map(|why| match why {
                     Cause::Waiting => "waiting".to_owned(),
-                    Cause::Forecast => "forecast".to_owned(),
                     Cause::Pressure => cause.unwrap_or("pressure").to_owned(),
                 }),
             }
@@ -133,9 +128,12 @@ fn queue(scheduler: &Scheduler, waiters: &HashMap<RequestId, Waiter>, now: Now) 
             Occupant::Checking { ticket } | Occupant::Running { ticket, .. } => {
                 items.push(item(ticket, 0, waiters, now));
             }
-            Occupant::Settling { id, .. } => items.push(Item {
-                id: id.to_string(),
+            Occupant::Settling { ticket, .. } => items.push(Item {
+                id: ticket.id.to_string(),
+                app: Some(ticket.app.to_string()),
                 phase: snapshot::Phase::Settling,
+                age_ms: crate::clock::ms(now.at.saturating_sub(ticket.arrived)),
+                stream: ticket.delivery == Delivery::Stream,
                 ..Item::default()
             }),
         }

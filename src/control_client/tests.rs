@@ -97,7 +97,8 @@ async fn each_command_reaches_the_gateway() {
     assert_eq!(paused, None, "no unload was asked for");
     let snapshot: Snapshot = client.check().await.unwrap();
     assert!(snapshot.pause.is_some(), "paused until resumed");
-    client.resume().await.unwrap();
+    assert!(client.resume().await.unwrap(), "it was paused");
+    assert!(!client.resume().await.unwrap(), "it is not paused any more");
     let snapshot: Snapshot = client.status().await.unwrap();
     assert_eq!(snapshot.pause, None);
     for id in ["none", "", "../pause"] {

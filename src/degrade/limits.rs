@@ -3,7 +3,8 @@
 //! All amounts are tokens. The free functions are the steps, in the order in which they are
 //! taken; [`Terms`] holds what they need for one request and takes them.
 
-use super::{Cause, Plan, Preset, Rung};
+use super::{Cause, Plan, Rung};
+use crate::config::Preset;
 
 /// The least input budget preset `strict` accepts.
 const STRICT_LEAST_BUDGET: u64 = 64;
@@ -15,17 +16,17 @@ pub struct Terms {
     pub preset: Preset,
     /// The plan at dispatch.
     pub plan: Plan,
-    /// The window this request gets; `None` while nobody knows.
+    /// The window this request gets; `None` while it is unknown.
     pub window: Option<u64>,
     /// Kept free beside prompt and answer.
     pub margin: u64,
     /// The limit the client asked for.
     pub asked: Option<u64>,
-    /// What an unlimited request means to this upstream.
+    /// What this upstream does without a limit.
     pub none_asked: NoneAsked,
 }
 
-/// What an upstream does with a request that names no limit.
+/// What an upstream does with a request that has no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NoneAsked {
     /// It stops at its window at the latest.
@@ -51,22 +52,20 @@ pub struct Grant {
 /// Why a limit was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// Someone waits in line.
+    /// A request is queued.
     Waiting,
     /// Memory is short.
     Pressure,
-    /// It would become short by this chat.
-    Forecast,
     /// The window has no more room.
     Window,
-    /// The preset's own ceiling, with nobody waiting.
+    /// The preset's own ceiling, with an empty queue.
     Preset,
 }
 
-/// What must stay cannot fit.
+/// The part that must stay does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overflow {
-    /// Tokens that may not be cut.
+    /// Tokens that may not be dropped.
     pub needed: u64,
     /// Tokens kept free for the answer, margin included.
     pub reserved: u64,
@@ -74,7 +73,7 @@ pub struct Overflow {
     pub window: u64,
 }
 
-/// The most tokens a rung allows; `None` for as many as asked. With no window known, preset
+/// The highest limit of a rung; `None` for as asked. With no window known, preset
 /// `balanced` uses the upper ends (4096, 1024). On rung 3 nothing is dispatched; its ceiling is
 /// rung 2's.
 pub fn ceiling(rung: Rung, preset: Preset, window: Option<u64>) -> Option<u64> {
@@ -123,7 +122,7 @@ pub fn granted(limit: Option<u64>, floor: u64, prompt: u64, margin: u64, window:
 // --- Terms ---
 
 impl Terms {
-    /// The same request with nobody waiting and memory normal.
+    /// The same request with an empty queue and normal memory.
     pub fn at_rest(self) -> Self {
         Self {
             plan: Plan::default(),
@@ -214,7 +213,6 @@ impl Terms {
             _ if !by_ceiling => Reason::Window,
             Some(Cause::Waiting) => Reason::Waiting,
             Some(Cause::Pressure) => Reason::Pressure,
-            Some(Cause::Forecast) => Reason::Forecast,
             None => Reason::Preset,
         }
     }
@@ -241,7 +239,6 @@ impl Reason {
         match self {
             Self::Waiting => "waiting",
             Self::Pressure => "pressure",
-            Self::Forecast => "forecast",
             Self::Window => "window",
             Self::Preset => "preset",
         }

@@ -1,11 +1,11 @@
-//! The plan: as asked, shorter, or not now.
+//! The plan for a request: as asked, shorter, or not now.
 //!
-//! A rung is the worse of what the line and the memory say. From the rung come a ceiling, the
-//! room reserved for the answer and the limit that is granted, in one fixed order, so that
-//! everyone who asks gets the same number. The plan never raises what was asked.
+//! Its rung is the worse of queue and memory. From the rung follow a ceiling, the room reserved for
+//! the answer and the granted limit, in one fixed order, so that equal requests get equal numbers.
+//! The plan never raises what was asked.
 //!
-//! Pure: no clock, no readings of its own. Not here: how a level is judged
-//! ([`crate::memory`]) and which messages go ([`crate::window`]).
+//! Pure: no clock, no readings of its own. Not here: the memory level ([`crate::memory`]) and which
+//! messages are dropped ([`crate::window`]).
 
 mod limits;
 
@@ -13,36 +13,22 @@ mod limits;
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
 
-use serde::{Deserialize, Serialize};
-
 use crate::memory::Level;
 
 pub use limits::{
     Grant, NoneAsked, Overflow, Reason, Terms, ceiling, floor, granted, limit, reserve,
 };
 
-/// Tokens kept free beside prompt and answer, when the configuration names no other number:
-/// what chat templates add that no count shows.
+/// Tokens kept free beside prompt and answer: chat templates add some that no count shows.
 pub const MARGIN: u64 = 32;
 
-/// How the gateway behaves, in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Preset {
-    /// Answers as long as asked while nobody waits.
-    #[default]
-    Balanced,
-    /// The article's numbers: 256 tokens, 128 while anyone waits.
-    Strict,
-}
-
-/// How far answers are cut down; a later rung is shorter.
+/// How far answers are shortened; a later rung is shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Rung {
     /// Rung 0: as asked.
     #[default]
     Full,
-    /// Rung 1: someone waits, or memory is elevated.
+    /// Rung 1: a request is queued, or memory is elevated.
     Shorter,
     /// Rung 2: memory is high.
     Short,
@@ -53,22 +39,20 @@ pub enum Rung {
 /// What put the plan on its rung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Someone waits in line.
+    /// A request is queued.
     Waiting,
     /// Memory is short.
     Pressure,
-    /// This chat would need more memory than is left, by what earlier ones took.
-    Forecast,
 }
 
-/// Whether the line counts towards a request's rung.
+/// Whether the queue counts towards a request's rung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QueueExempt {
     /// It counts.
     #[default]
     No,
-    /// It does not: a cut tool call, cut JSON or an answer cut before it began is worse than
-    /// a wait.
+    /// It does not: a truncated tool call, truncated JSON or an answer that ends before it began is
+    /// worse than a wait.
     Yes,
 }
 
@@ -78,11 +62,11 @@ pub enum Ladder {
     /// It is.
     #[default]
     On,
-    /// A person switched it off: every request stands on rung 0, whatever line and memory say.
+    /// It is switched off: every request is on rung 0.
     Off,
 }
 
-/// Whether a model has been seen to think before it answers.
+/// Whether a model was seen to think before it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reasoning {
     /// Never seen.
@@ -117,13 +101,13 @@ impl Rung {
 
 // --- Plan ---
 
-/// The plan for a request: the worse of line and memory. `waiting` counts the others who wait
-/// at its dispatch. Where both ask for the same rung, the line is named.
+/// The plan for a request: the worse of queue and memory. `waiting` is the number of requests
+/// queued behind it at its dispatch. If both lead to the same rung, the queue is named.
 pub fn plan(waiting: usize, pressure: Level, exempt: QueueExempt, ladder: Ladder) -> Plan {
     if ladder == Ladder::Off {
         return Plan::default();
     }
-    let by_line = match exempt {
+    let by_queue = match exempt {
         QueueExempt::No if waiting > 0 => Rung::Shorter,
         QueueExempt::No | QueueExempt::Yes => Rung::Full,
     };
@@ -133,10 +117,10 @@ pub fn plan(waiting: usize, pressure: Level, exempt: QueueExempt, ladder: Ladder
         Level::High => Rung::Short,
         Level::Critical => Rung::NotNow,
     };
-    let rung = by_line.max(by_memory);
+    let rung = by_queue.max(by_memory);
     let cause = if rung == Rung::Full {
         None
-    } else if by_line == rung {
+    } else if by_queue == rung {
         Some(Cause::Waiting)
     } else {
         Some(Cause::Pressure)
@@ -144,29 +128,12 @@ pub fn plan(waiting: usize, pressure: Level, exempt: QueueExempt, ladder: Ladder
     Plan { rung, cause }
 }
 
-impl Plan {
-    /// The same, or the level's rung if that is a lower one: a forecast shortens, no more.
-    pub fn lowered_to(self, level: Level) -> Self {
-        let rung = match level {
-            Level::Normal => Rung::Full,
-            Level::Elevated => Rung::Shorter,
-            Level::High | Level::Critical => Rung::Short,
-        };
-        if rung <= self.rung {
-            return self;
-        }
-        let cause = Some(Cause::Forecast);
-        Self { rung, cause }
-    }
-}
-
 /// The rung alone, as [`plan`] finds it.
 pub fn rung(waiting: usize, pressure: Level, exempt: QueueExempt, ladder: Ladder) -> Rung {
     plan(waiting, pressure, exempt, ladder).rung
 }
 
-/// Whether the line counts for this chat: not with tools, not with a JSON schema, not for a
-/// model that reasons.
+/// Whether the queue counts for this chat: not with tools, a JSON schema or a model that thinks.
 pub fn exempt(chat: &crate::request::Chat, reasoning: Reasoning) -> QueueExempt {
     if chat.has_tools() || chat.wants_schema() || reasoning == Reasoning::Seen {
         QueueExempt::Yes

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 
 use super::{
-    Cause, Grant, Ladder, MARGIN, NoneAsked, Overflow, Plan, Preset, QueueExempt, Reason,
-    Reasoning, Rung, Terms, ceiling, exempt, plan, rung,
+    Cause, Grant, Ladder, MARGIN, NoneAsked, Overflow, Plan, QueueExempt, Reason, Reasoning, Rung,
+    Terms, ceiling, exempt, plan, rung,
 };
+use crate::config::Preset;
 use crate::memory::Level;
 use crate::request::Chat;
 
@@ -21,7 +22,7 @@ enum Expected {
     Over(u64),
 }
 
-/// Window, must, asked, others waiting, memory, whether the line does not count (tools).
+/// Window, must, asked, queued requests, memory, whether the queue does not count (tools).
 type Row = (u64, u64, Option<u64>, usize, Level, QueueExempt, Expected);
 
 #[rustfmt::skip]

@@ -164,7 +164,7 @@ async fn dropping_the_demo_ends_its_answers_and_frees_its_port() {
     assert!(ended.unwrap().is_err(), "the answer is cut, not finished");
     assert!(
         TcpStream::connect(address).await.is_err(),
-        "nobody listens any more"
+        "the listener is closed"
     );
 }
 

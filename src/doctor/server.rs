@@ -55,7 +55,7 @@ pub(super) async fn look(patient: &Patient<'_>, chart: &mut Chart<'_>) -> Option
     )
     .await?;
     let loads = window(&upstream, &identity, &model, patient, chart).await;
-    habits(identity.kind, chart);
+    peculiarities(identity.kind, chart);
     Some(Server { root, model, loads })
 }
 
@@ -123,8 +123,8 @@ async fn identity(
         }
         Identified::OneSlot => {
             chart.fix(
-                format!("{root} is a OneSlot, not a model server"),
-                "name the model server itself with upstream.base_url",
+                format!("{root} is OneSlot, not a model server"),
+                "set upstream.base_url to the model server itself",
             );
             None
         }
@@ -132,19 +132,19 @@ async fn identity(
         Identified::Silent(outage) => {
             chart.fix(
                 format!("{root} does not answer: {outage}"),
-                "start the model server, or mend upstream.base_url",
+                "start the model server, or correct upstream.base_url",
             );
             None
         }
     }
 }
 
-/// A server that wants a key proves nothing without one; anything else is no model server.
+/// A server that requires a key cannot be identified without one; anything else is no model server.
 async fn unproven(upstream: &Upstream, chart: &mut Chart<'_>) -> Option<Identity> {
     let root = upstream.root();
     if wants_key(&upstream.probe(Limits::default().question).await) {
         chart.fix(
-            format!("{root} wants a key"),
+            format!("{root} requires a key"),
             "put it into upstream.api_key; apps that send their own are let through",
         );
     } else {
@@ -154,7 +154,7 @@ async fn unproven(upstream: &Upstream, chart: &mut Chart<'_>) -> Option<Identity
         );
         chart.fix(
             format!("{holder} answers at {root} and is no model server"),
-            "mend upstream.base_url; it names a server, with or without /v1",
+            "correct upstream.base_url; it names a server, with or without /v1",
         );
     }
     None
@@ -172,7 +172,7 @@ async fn lives(upstream: &Upstream, patient: &Patient<'_>, chart: &mut Chart<'_>
             ..
         } => {
             chart.fix(
-                "it wants a key",
+                "it requires a key",
                 "put it into upstream.api_key; apps that send their own are let through",
             );
             false
@@ -182,10 +182,24 @@ async fn lives(upstream: &Upstream, patient: &Patient<'_>, chart: &mut Chart<'_>
             true
         }
         Probe::Failed(outage) => {
-            let advice = if *outage == Outage::WrongBaseUrl {
-                "mend upstream.base_url: it has no /v1/models there"
-            } else {
-                "look at the model server's own log"
+            let advice = match outage {
+                Outage::WrongBaseUrl => "correct upstream.base_url: it has no /v1/models there",
+                Outage::Redirected
+                | Outage::UntrustedCertificate
+                | Outage::WrongCertificateName
+                | Outage::NotHttps
+                | Outage::WantsHttps => "correct upstream.base_url, or the server's certificate",
+                Outage::NoneFound
+                | Outage::Refused
+                | Outage::ConnectTimeout
+                | Outage::Reset
+                | Outage::ProbeTimeout
+                | Outage::ProbeFailed
+                | Outage::Garbled
+                | Outage::Loop
+                | Outage::ProcessGone { .. }
+                | Outage::Silent
+                | Outage::ServerError => "look at the model server's own log",
             };
             chart.fix(
                 format!("its list of models cannot be read: {outage}"),
@@ -218,7 +232,7 @@ async fn model(
             let listed = identity.models.join(", ");
             chart.fix(
                 format!("upstream.model is {model}, which the server does not list"),
-                format!("use one it has ({listed}), or bring the model to the server"),
+                format!("use one it has ({listed}), or add the model to the server"),
             );
             return None;
         }
@@ -232,7 +246,7 @@ async fn model(
             chart.note(format!("{model} runs on another machine, not on this one"));
         }
         Some(_) => {}
-        None => chart.fix("the server has no model", bring(identity.kind)),
+        None => chart.fix("the server has no model", add_model(identity.kind)),
     }
     model
 }
@@ -247,7 +261,7 @@ fn lists(identity: &Identity, model: &str) -> bool {
         })
 }
 
-fn bring(kind: Kind) -> &'static str {
+fn add_model(kind: Kind) -> &'static str {
     match kind {
         Kind::Ollama => "ollama pull llama3.2",
         Kind::LmStudio => "download one in LM Studio",
@@ -256,7 +270,7 @@ fn bring(kind: Kind) -> &'static str {
     }
 }
 
-/// Tells the window; returns whether the model is not in memory.
+/// Reports the window; returns whether the model is not in memory.
 async fn window(
     upstream: &Upstream,
     identity: &Identity,
@@ -265,14 +279,12 @@ async fn window(
     chart: &mut Chart<'_>,
 ) -> bool {
     if let crate::config::Context::Tokens(tokens) = patient.loaded.settings.window.context {
-        chart.note(format!(
-            "window: {tokens} tokens, because window.context says so"
-        ));
+        chart.note(format!("window: {tokens} tokens, as set by window.context"));
     }
     match upstream.window(Some(model)).await {
         WindowReading::Loaded { tokens, .. } if tokens < SMALL_WINDOW => {
             chart.advise(
-                format!("{model} is loaded with a window of {tokens} tokens, which is small: long chats are cut"),
+                format!("{model} is loaded with a window of {tokens} tokens, which is small: long chats are trimmed"),
                 enlarge(identity.kind),
             );
             false
@@ -310,14 +322,14 @@ fn enlarge(kind: Kind) -> &'static str {
     }
 }
 
-/// What OneSlot does about the habits of this kind of server.
-fn habits(kind: Kind, chart: &mut Chart<'_>) {
+/// How OneSlot handles what is peculiar to this kind of server.
+fn peculiarities(kind: Kind, chart: &mut Chart<'_>) {
     match kind {
         Kind::Ollama => chart.note(
-            "Ollama cuts long prompts without a word; OneSlot loads the model first, reads its window and cuts by rule, and says so",
+            "Ollama truncates long prompts silently; OneSlot loads the model first, reads its window, trims by rule and reports it",
         ),
         Kind::LmStudio => chart.note(
-            "LM Studio reads a prompt to its end even when the app has left; OneSlot waits a moment before the next request",
+            "LM Studio reads a prompt to its end even after the client left; OneSlot waits a moment before the next request",
         ),
         Kind::LlamaCpp | Kind::Plain => {}
     }

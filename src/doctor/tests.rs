@@ -48,7 +48,7 @@ const CHAT: (&str, u16, &str) = (
     r#"{"choices":[{"message":{"content":"ANSWER-CANARY"}}],"usage":{"completion_tokens":3}}"#,
 );
 
-/// Settings that point at `base_url` and listen where nobody does.
+/// Settings with this `base_url` and an unused listen address.
 fn loaded(base_url: &str) -> (tempfile::TempDir, Loaded, StateDir) {
     let temp = tempfile::tempdir().unwrap();
     let sources = Sources {
@@ -74,13 +74,16 @@ async fn examined(base_url: &str) -> String {
 }
 
 async fn text(patient: &Patient<'_>) -> String {
-    let mut told = Vec::new();
-    let report = examine(patient, &mut |finding| told.push(finding.clone())).await;
+    let mut reported = Vec::new();
+    let report = examine(patient, &mut |finding| reported.push(finding.clone())).await;
     assert_eq!(
-        report.findings, told,
-        "each finding is told when it is made"
+        report.findings, reported,
+        "each finding is reported when it is made"
     );
-    told.iter().map(|finding| format!("{finding}\n")).collect()
+    reported
+        .iter()
+        .map(|finding| format!("{finding}\n"))
+        .collect()
 }
 
 #[tokio::test]
@@ -120,7 +123,7 @@ async fn a_healthy_server_is_found_named_and_asked() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_with_what_to_do() {
+async fn a_missing_server_is_reported_with_a_fix() {
     let text = examined("http://127.0.0.1:9").await;
     assert!(
         text.contains("fix   http://127.0.0.1:9 does not answer"),
@@ -128,18 +131,30 @@ async fn a_server_that_is_not_there_is_told_with_what_to_do() {
     );
     assert!(
         !text.contains("test prompt"),
-        "there is nobody to send it to: {text}"
+        "no server to send it to: {text}"
     );
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_key_is_told() {
+async fn a_server_that_requires_a_key_is_reported() {
     let address = server(&[("/v1/models", 401, r#"{"error":{"message":"no key"}}"#)]).await;
     let text = examined(&format!("http://{address}")).await;
     assert!(
-        text.contains("wants a key\n       → put it into upstream.api_key"),
+        text.contains("requires a key\n       → put it into upstream.api_key"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn a_list_without_models_is_a_server_without_a_model() {
+    for body in [
+        r#"{"object":"list","data":null}"#,
+        "\u{feff}{\"object\":\"list\",\"data\":[]}",
+    ] {
+        let address = server(&[("/v1/models", 200, body)]).await;
+        let text = examined(&format!("http://{address}")).await;
+        assert!(text.contains("the server has no model"), "{text}");
+    }
 }
 
 #[tokio::test]
@@ -154,7 +169,7 @@ async fn another_program_is_no_model_server() {
 }
 
 #[tokio::test]
-async fn a_model_the_server_does_not_have_is_told_with_those_it_has() {
+async fn an_unknown_model_is_reported_with_those_listed() {
     let list = r#"{"object":"list","data":[{"id":"a"},{"id":"b"}]}"#;
     let address = server(&[("/v1/models", 200, list), CHAT]).await;
     let (_temp, mut loaded, state) = loaded(&format!("http://{address}"));
@@ -175,7 +190,7 @@ async fn a_model_the_server_does_not_have_is_told_with_those_it_has() {
 }
 
 #[tokio::test]
-async fn a_refused_test_prompt_is_told_in_the_servers_words() {
+async fn a_refused_test_prompt_is_reported_in_the_servers_words() {
     let list = r#"{"object":"list","data":[{"id":"a"}]}"#;
     let refused = r#"{"error":{"message":"out of memory","code":"oom"}}"#;
     let address = server(&[

@@ -1,9 +1,9 @@
-//! How short memory is: readings in, one of four levels out.
+//! Memory pressure: readings in, one of four levels out.
 //!
-//! `sample` and `judge` turn readings into a level and are pure: no clock, no I/O. `ram` reads
-//! main memory, `cgroup` the limits a Linux machine sets for a group of processes, `stall` the
-//! time lost to waiting for memory, `vram` graphics cards; `forecast` says whether one more chat
-//! fits. What a level means for a request is decided in `degrade` and by the scheduler, not here.
+//! `thresholds` and `level` turn readings into a level and are pure: no clock, no I/O. `ram` reads
+//! main memory, `cgroup` the limits of control groups, `psi` the time lost to memory stalls, `vram`
+//! graphics cards; `readings` keeps the latest of each. Not here: what a level means for a request
+//! (`degrade`, `scheduler`).
 
 use std::fmt;
 
@@ -13,7 +13,6 @@ mod level;
 mod ram;
 pub mod psi;
 pub mod vram;
-pub mod forecast;
 pub mod readings;
 
 #[cfg(test)]
@@ -23,7 +22,6 @@ mod cgroup_tests;
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
 
-pub use forecast::{Forecast, TokenCost};
 pub use level::{Judge, Threshold, Thresholds, Verdict};
 pub use psi::StallReader;
 pub use ram::{RamReader, Swap};
@@ -47,13 +45,13 @@ pub enum Level {
     Critical,
 }
 
-/// One look at memory: of the machine, or of a group of processes with a limit of its own.
+/// One reading of memory: of the machine, or of a control group with a limit of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// What there is, in bytes.
+    /// Bytes in all.
     pub total: u64,
-    /// What a process could still get without swapping, in bytes: free memory and what the
-    /// kernel would give back at once.
+    /// Bytes that a process can still get without swapping: free memory, and what the kernel frees
+    /// at once.
     pub available: u64,
 }
 
@@ -73,20 +71,19 @@ impl Level {
 }
 
 impl Reading {
-    /// Whether the numbers can be true. Nothing available is what some systems report when they
-    /// do not know, so it says nothing; nor does more available than there is, or more than any
-    /// machine has: a number below zero or past the end of its type reads like that.
+    /// Whether the numbers can be true. Some systems report nothing available when they do not know;
+    /// more available than there is, or more than any machine has, is a number that overflowed.
     pub fn is_plausible(&self) -> bool {
         self.available > 0 && self.available <= self.total && self.total < EIB
     }
 
-    /// The part of the total that is available, in whole percent rounded down: 0…100.
+    /// The available part of the total in whole percent, rounded down: 0…100.
     pub fn percent(&self) -> u8 {
         u8::try_from(self.share() / 10_000).unwrap_or(100)
     }
 
-    /// The part of the total that is available, in millionths: 0…1,000,000. Finer than percent,
-    /// so that a slow decline is seen.
+    /// The available part of the total in millionths: 0…1,000,000. Finer than percent, so that a
+    /// slow decline is seen.
     fn share(&self) -> u32 {
         let total = u128::from(self.total.max(1));
         let share = u128::from(self.available) * 1_000_000 / total;

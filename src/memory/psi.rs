@@ -80,7 +80,7 @@ impl StallReader {
         }
     }
 
-    /// The stall at `now`; `None` where nobody knows.
+    /// The stall at `now`; `None` where it is unknown.
     pub fn read(&self, now: Duration) -> Option<Stall> {
         let quiet = match self.by {
             By::Looking => false,

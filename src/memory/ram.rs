@@ -39,7 +39,7 @@ pub struct Swap {
     pub used: u64,
 }
 
-/// Whether the log has heard of a failure: every two seconds the same line helps nobody.
+/// Whether a failure was logged: it would be repeated every two seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Complaint {
     Open,

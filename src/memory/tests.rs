@@ -165,7 +165,7 @@ fn a_level_falls_after_a_quiet_period_to_the_worst_seen_in_it() {
 }
 
 #[test]
-fn a_reading_at_the_level_begins_the_quiet_period_anew() {
+fn a_reading_at_the_level_restarts_the_quiet_period() {
     let mut watch = Watch::new();
     assert_eq!(watch.mib_for(1000, 4), High);
     for _ in 0..20 {

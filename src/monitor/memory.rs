@@ -57,16 +57,16 @@ pub(super) async fn watch_stalls(context: Arc<Context>) {
                 return;
             }
         }
-        let word = match crate::fd_events::stalls(psi::TRIGGER) {
-            Ok(word) => word,
+        let watch = match crate::fd_events::stalls(psi::TRIGGER) {
+            Ok(watch) => watch,
             Err(error) => {
                 tracing::debug!(%error, "no notifications of memory stalls; polling");
                 return;
             }
         };
         context.memory.stalls(StallReader::rely_on_word);
-        let told = async {
-            while word.heard().await.is_ok() {
+        let stalls = async {
+            while watch.ready().await.is_ok() {
                 let at = context.scheduler.clock().at();
                 context.memory.stalls(|stalls| stalls.heard(at));
                 tracing::debug!("memory stall reported by the kernel");
@@ -74,7 +74,7 @@ pub(super) async fn watch_stalls(context: Arc<Context>) {
             }
         };
         let broken = tokio::select! {
-            () = told => true,
+            () = stalls => true,
             () = until_idle(&context) => false,
         };
         context.memory.stalls(StallReader::look_again);

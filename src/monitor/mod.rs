@@ -36,7 +36,6 @@ pub(crate) fn spawn(
     #[cfg(target_os = "linux")]
     restarting(&mut tasks, context, memory::watch_stalls);
     restarting(&mut tasks, context, power::watch_sleep);
-    #[cfg(target_os = "linux")]
     restarting(&mut tasks, context, power::keep_awake);
     let ticking = context.scheduler.clone();
     tasks.spawn(async move { ticking.run().await });
@@ -68,7 +67,7 @@ async fn carry_out(context: Arc<Context>, mut effects: mpsc::UnboundedReceiver<E
                 let context = Arc::clone(&context);
                 match effect {
                     None => return,
-                    Some(Effect::Probe) => { tasks.spawn(probe::probe(context)); }
+                    Some(Effect::Probe { limit }) => { tasks.spawn(probe::probe(context, limit)); }
                     Some(Effect::Settle { id }) => { tasks.spawn(probe::settle(context, id)); }
                     Some(Effect::KeepPause) => {
                         tasks.spawn(async move { pause::write(&context).await });

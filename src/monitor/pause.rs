@@ -17,9 +17,12 @@ pub async fn pause(context: &Arc<Context>, pause: Pause, running: Running) {
 }
 
 /// Resumes inference. When it returns, a restart does not pause it again, or a notice says why.
-pub async fn resume(context: &Arc<Context>) {
+/// Returns whether it was paused.
+pub async fn resume(context: &Arc<Context>) -> bool {
+    let was_paused = context.scheduler.read(|scheduler, _, _| scheduler.pause());
     context.scheduler.send(Event::Resumed);
     write(context).await;
+    was_paused.is_some()
 }
 
 /// Writes the pause in force, off the runtime's threads.

@@ -5,37 +5,32 @@
 //! are compared at the next event.
 
 #[cfg(target_os = "linux")]
-use std::io;
-#[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Once, mpsc};
 use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 use crate::fd_events::{self, FdWatch};
-#[cfg(target_os = "linux")]
-use crate::power::awake::Awake;
 use crate::scheduler::Event;
 
 use crate::context::Context;
 
-/// A longer sleep than this is one; less is the fineness of clocks.
+/// A gap between the clocks shorter than this is their resolution, not a sleep.
 const SLEEP: Duration = Duration::from_secs(2);
 
 /// A request shorter than this does not keep the machine awake.
-#[cfg(target_os = "linux")]
 const WORTH_WAKING: Duration = Duration::from_secs(1);
 
 /// Watches for sleep of the machine.
 pub(super) async fn watch_sleep(context: Arc<Context>) {
     let mut changes = context.scheduler.changes();
-    let steps = Steps::ask();
+    let steps = Steps::new();
     let clock = context.scheduler.clock();
     let mut known = clock.slept();
     loop {
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
-            () = steps.heard() => {}
+            () = steps.next() => {}
         }
         clock.compare();
         let slept = clock.slept().saturating_sub(known);
@@ -56,31 +51,31 @@ fn drop_connections(context: &Context) {
     }
 }
 
-/// What tells that the wall clock was set, which waking up does too.
+/// The kernel's notifications of steps of the wall clock; the end of a sleep is one.
 struct Steps {
     #[cfg(target_os = "linux")]
-    told: Option<FdWatch<OwnedFd>>,
+    watch: Option<FdWatch<OwnedFd>>,
 }
 
 impl Steps {
     #[cfg(target_os = "linux")]
-    fn ask() -> Self {
-        let told = fd_events::clock_steps()
-            .inspect_err(|error| tracing::debug!(%error, "sleep is seen at the next event"))
+    fn new() -> Self {
+        let watch = fd_events::clock_steps()
+            .inspect_err(|error| tracing::debug!(%error, "no clock notifications; sleep is noticed at the next event"))
             .ok();
-        Self { told }
+        Self { watch }
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn ask() -> Self {
+    fn new() -> Self {
         Self {}
     }
 
-    /// Resolves at the next; never where nobody tells.
-    async fn heard(&self) {
+    /// Resolves at the next step; never where there are no notifications.
+    async fn next(&self) {
         #[cfg(target_os = "linux")]
-        if let Some(told) = &self.told
-            && told.heard().await.is_ok()
+        if let Some(watch) = &self.watch
+            && watch.ready().await.is_ok()
         {
             return;
         }
@@ -89,22 +84,17 @@ impl Steps {
 }
 
 /// Keeps the machine awake while a request is in flight, if the configuration says so.
-#[cfg(target_os = "linux")]
 pub(super) async fn keep_awake(context: Arc<Context>) {
     let mut changes = context.scheduler.changes();
-    let mut kept = None;
-    let mut trouble = Trouble::default();
+    let mut awake = None;
     loop {
-        let wanted = context.settings().power.keep_awake && is_answering(&context);
-        if !wanted {
-            if let Some(awake) = kept.take().flatten() {
-                trouble.tell(blocking(move || Awake::let_go(awake)).await);
-            }
-        } else if kept.is_none() {
+        let is_enabled = context.settings().power.keep_awake;
+        if !is_enabled || !is_answering(&context) {
+            awake = None;
+        } else if awake.is_none() {
             tokio::time::sleep(WORTH_WAKING).await;
             if is_answering(&context) {
-                // Where it is not granted it is not asked again for this request.
-                kept = Some(trouble.tell(blocking(Awake::keep).await));
+                awake = Some(hold_awake());
             }
             continue;
         }
@@ -115,45 +105,34 @@ pub(super) async fn keep_awake(context: Arc<Context>) {
 }
 
 /// Whether a request is in flight upstream.
-#[cfg(target_os = "linux")]
 fn is_answering(context: &Context) -> bool {
     context
         .scheduler
         .read(|scheduler, _, _| scheduler.slots().running() > 0)
 }
 
-/// Starting a program and waiting for its end block.
-#[cfg(target_os = "linux")]
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|ended| Err(io::Error::other(ended)))
-}
-
-/// Why the machine cannot be kept awake: said aloud once, for whoever asked for it, and not again
-/// with every request.
-#[cfg(target_os = "linux")]
-#[derive(Default)]
-struct Trouble {
-    was_told: bool,
-}
-
-#[cfg(target_os = "linux")]
-impl Trouble {
-    fn tell<T>(&mut self, done: io::Result<T>) -> Option<T> {
-        let error = match done {
-            Ok(done) => return Some(done),
-            Err(error) => error,
-        };
-        if std::mem::replace(&mut self.was_told, true) {
-            tracing::debug!(%error, "the machine cannot be kept awake");
-        } else {
-            tracing::warn!(%error, "power.keep_awake: the machine cannot be kept awake");
+/// Keeps the machine awake until the sender is dropped. On a thread of its own: asking the system
+/// blocks, and Windows ties the request to the thread.
+fn hold_awake() -> mpsc::Sender<()> {
+    static REPORTED: Once = Once::new();
+    let (release, released) = mpsc::channel();
+    tokio::task::spawn_blocking(move || {
+        let held = keepawake::Builder::default()
+            .idle(true)
+            .sleep(true)
+            .app_name("OneSlot")
+            .reason("A local model answers")
+            .create();
+        match held {
+            // Resolves with an error once the sender is dropped.
+            Ok(_awake) => drop(released.recv()),
+            // Once: it would fail with every request.
+            Err(error) => REPORTED.call_once(|| {
+                tracing::warn!(%error, "power.keep_awake: the machine cannot be kept awake");
+            }),
         }
-        None
-    }
+    });
+    release
 }
 
 #[cfg(test)]
@@ -175,25 +154,21 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn a_step_of_the_clock_is_heard_once() {
+    async fn a_step_of_the_clock_is_reported_once() {
         use std::io::Write as _;
-        let (told, mut tells) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (watched, mut kernel) = std::os::unix::net::UnixStream::pair().unwrap();
         let steps = Steps {
-            told: fd_events::told(told.into()).ok(),
+            watch: fd_events::readable(watched.into()).ok(),
         };
         let soon = Duration::from_millis(50);
-        assert!(tokio::time::timeout(soon, steps.heard()).await.is_err());
-        tells.write_all(b"!").unwrap();
-        assert!(
-            tokio::time::timeout(SLEEP * 10, steps.heard())
-                .await
-                .is_ok()
-        );
-        assert!(tokio::time::timeout(soon, steps.heard()).await.is_err());
+        assert!(tokio::time::timeout(soon, steps.next()).await.is_err());
+        kernel.write_all(b"!").unwrap();
+        assert!(tokio::time::timeout(SLEEP * 10, steps.next()).await.is_ok());
+        assert!(tokio::time::timeout(soon, steps.next()).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_an_hour_of_sleep_waits_have_ended_and_one_probe_is_sent() {
+    async fn after_an_hour_of_sleep_waits_ended_and_one_probe_is_sent() {
         let clock = Clock::start();
         let rules = crate::server::rules(&Settings::default());
         let pause = Some(Pause { until_ms: None });

@@ -10,10 +10,11 @@ use crate::fault_injection;
 use crate::http::catch_panic::catch_panic;
 use crate::refusal::Outage;
 use crate::scheduler::queue::RequestId;
-use crate::scheduler::{Event, ProbeReport, SETTLE_CEILING};
+use crate::scheduler::slots::Occupant;
+use crate::scheduler::{Event, ProbeReport};
 use crate::upstream::current::Search;
 use crate::upstream::handle::UpstreamHandle;
-use crate::upstream::{Access, Kind, Probe};
+use crate::upstream::{Access, BusySlots, Kind, Probe, WindowReading};
 
 use super::{memory, process};
 
@@ -23,11 +24,13 @@ const SETTLE: Duration = Duration::from_millis(500);
 const SETTLE_LM_STUDIO: Duration = Duration::from_secs(5);
 /// Between two looks at a busy signal while settling.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(50);
-/// The notice of a base URL that leads back to this context.
+/// Settling longer than this is reported.
+const SETTLE_REPORT: Duration = Duration::from_secs(1);
+/// The notice of a base URL that leads back to this gateway.
 pub(crate) const LOOP: &str = "loop";
 
 /// Sends one probe, or searches for a server, and reports the result to the scheduler.
-pub(super) async fn probe(context: Arc<Context>) {
+pub(super) async fn probe(context: Arc<Context>, limit: Duration) {
     memory::read(&context);
     let before = context.link();
     let asked = async {
@@ -35,7 +38,7 @@ pub(super) async fn probe(context: Arc<Context>) {
         match &before {
             None => search(&context).await,
             Some(handle) => {
-                let report = look(&context, handle).await;
+                let report = look(&context, handle, limit).await;
                 context.upstream.is_current(handle).then_some(report)
             }
         }
@@ -84,8 +87,7 @@ async fn search(context: &Context) -> Option<ProbeReport> {
     }
 }
 
-async fn look(context: &Context, handle: &UpstreamHandle) -> ProbeReport {
-    let limit = context.settings().limits.probe;
+async fn look(context: &Context, handle: &UpstreamHandle, limit: Duration) -> ProbeReport {
     match handle.upstream.probe(limit).await {
         Probe::Alive { access, models } => {
             let was_down = context
@@ -121,10 +123,10 @@ async fn look(context: &Context, handle: &UpstreamHandle) -> ProbeReport {
     }
 }
 
-/// Reads the window where none is known, so that the status shows it before the first chat.
-/// Neither wakes nor loads a model.
+/// Reads the window where none is known, or no model was loaded, so that the status shows it before
+/// the first chat. Neither wakes nor loads a model.
 async fn read_window(context: &Context, handle: &UpstreamHandle) {
-    if handle.last_window().is_none() {
+    if matches!(handle.last_window(), None | Some(WindowReading::NotLoaded)) {
         let settings = context.settings();
         handle.window(settings.upstream.model.as_deref()).await;
         context.scheduler.touch();
@@ -132,35 +134,81 @@ async fn read_window(context: &Context, handle: &UpstreamHandle) {
 }
 
 /// Waits until the server has stopped working on an aborted request, and reports it.
+///
+/// The scheduler frees the slot by itself once the longest settling time is over.
 pub(super) async fn settle(context: Arc<Context>, id: RequestId) {
-    if let Some(handle) = context.link() {
-        let kind = handle.upstream.known_kind();
-        let since = Instant::now();
-        loop {
-            // Nothing is sent during a cooldown.
-            let cooling = context.is_cooling();
-            let busy = if cooling {
-                None
-            } else {
-                handle.upstream.busy(None).await
-            };
-            match busy {
-                Some(false) => break,
-                Some(true) => sleep(SETTLE_INTERVAL).await,
-                None => {
-                    let quiet = match kind {
-                        Some(Kind::LmStudio) => SETTLE_LM_STUDIO,
-                        Some(Kind::LlamaCpp | Kind::Ollama | Kind::Plain) | None => SETTLE,
-                    };
-                    sleep(quiet.saturating_sub(since.elapsed())).await;
-                    break;
-                }
-            }
-            if since.elapsed() >= SETTLE_CEILING {
-                break;
-            }
+    let since = Instant::now();
+    let mut reported = false;
+    let mut free_looks = 0;
+    while let Some(app) = settling_app(&context, id) {
+        match next_look(&context, since).await {
+            Look::Working => free_looks = 0,
+            Look::Free => free_looks += 1,
+            Look::NoSignal => break,
         }
-        tracing::debug!(request = %id, settled_ms = since.elapsed().as_millis() as u64, "settled");
+        // With several slots a request just dispatched may not have reached its slot yet.
+        if free_looks == 2 || free_looks == 1 && context.settings().upstream.slots <= 1 {
+            break;
+        }
+        if !reported && since.elapsed() >= SETTLE_REPORT {
+            reported = true;
+            let since_ms = crate::clock::ms(since.elapsed());
+            tracing::info!(request = %id, %app, since_ms, "the server is still working on a cancelled request");
+        }
+        sleep(SETTLE_INTERVAL).await;
     }
+    tracing::debug!(request = %id, settled_ms = crate::clock::ms(since.elapsed()), "settled");
     context.scheduler.send(Event::Settled { id });
+}
+
+/// One look at a server that may still work on an aborted request.
+enum Look {
+    /// It works on as many requests as before the abort, or cannot tell during a cooldown.
+    Working,
+    /// At least one request that was aborted is not worked on any more.
+    Free,
+    /// It has no busy signal; the usual time has passed.
+    NoSignal,
+}
+
+async fn next_look(context: &Context, since: Instant) -> Look {
+    let Some(handle) = context.link() else {
+        return Look::NoSignal;
+    };
+    if handle.upstream.shows_activity() {
+        // Nothing is sent during a cooldown.
+        if context.is_cooling() {
+            return Look::Working;
+        }
+        match handle.upstream.busy_slots(None).await {
+            BusySlots::Count(busy) => {
+                let working = context
+                    .scheduler
+                    .read(|scheduler, _, _| scheduler.slots().working());
+                return if busy < working {
+                    Look::Free
+                } else {
+                    Look::Working
+                };
+            }
+            BusySlots::NoAnswer => return Look::Working,
+            BusySlots::NotShown => {}
+        }
+    }
+    let quiet = match handle.upstream.known_kind() {
+        Some(Kind::LmStudio) => SETTLE_LM_STUDIO,
+        Some(Kind::LlamaCpp | Kind::Ollama | Kind::Plain) | None => SETTLE,
+    };
+    sleep(quiet.saturating_sub(since.elapsed())).await;
+    Look::NoSignal
+}
+
+/// The app of the aborted request; `None` once its slot is free.
+fn settling_app(context: &Context, id: RequestId) -> Option<Arc<str>> {
+    context
+        .scheduler
+        .read(|scheduler, _, _| match scheduler.slots().get(id) {
+            Some(Occupant::Settling { ticket, .. }) => Some(Arc::clone(&ticket.app)),
+            Some(Occupant::Checking { .. } | Occupant::Running { .. }) | None => None,
+        })
 }

@@ -146,6 +146,11 @@ pub(crate) async fn explain(context: &Context, outage: Outage) -> Outage {
         | Outage::ProbeTimeout
         | Outage::ProbeFailed
         | Outage::WrongBaseUrl
+        | Outage::Redirected
+        | Outage::UntrustedCertificate
+        | Outage::WrongCertificateName
+        | Outage::NotHttps
+        | Outage::WantsHttps
         | Outage::Garbled
         | Outage::Loop
         | Outage::ProcessGone { .. }

@@ -1,6 +1,6 @@
-//! What an answer (or the lack of one) comes to: relayed, tried once more, or refused.
+//! Classifies an answer, or the lack of one: relay it, retry once, or refuse.
 //!
-//! Not here: reading it ([`crate::proxy::response_head`]) and trying again ([`super::dispatch`]).
+//! Not here: reading it ([`crate::proxy::response_head`]) and retrying ([`super::dispatch`]).
 
 use std::sync::Arc;
 
@@ -9,16 +9,15 @@ use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
 
 use crate::proxy::body::buffered::{Held, WholeBody};
-use crate::proxy::body::redact::Secret;
-use crate::proxy::body::stream::{Parts, StreamRelay};
+use crate::proxy::body::stream::{Question, Stall, StreamRelay};
 use crate::proxy::inspect::{Garbled, StreamEnd, StreamObserver, WholeEnd, observe_whole};
 use crate::refusal::{Outage, Refusal, UpstreamError};
 use crate::scheduler::Ending;
 use crate::upstream::send::Connection;
-use crate::upstream::{Overflow, error_of, overflow, sent_key, without_sent_keys};
+use crate::upstream::{Redactor, error_of, overflow, sent_key, without_sent_keys};
 
+use super::UpstreamResponse;
 use super::dispatch::{Attempt, Dispatch};
-use super::{Disclosure, UpstreamResponse};
 use crate::proxy::request_guard::ending_of;
 use crate::proxy::response_head::cut;
 
@@ -29,72 +28,57 @@ impl Dispatch {
         first: Bytes,
         rest: Incoming,
         connection: Connection,
-        told: &Disclosure,
+        remark: Option<String>,
     ) -> Attempt {
         let mut observer = StreamObserver::default();
         observer.feed(&first);
         if let StreamEnd::Error(error) = observer.verdict()
             && observer.observed().content_chunks == 0
-            && let Some(said) = overflow(StatusCode::BAD_REQUEST, error.message.as_bytes())
+            && let Some(overflow) = error.overflow()
         {
-            let prompt = said.prompt.or(error.prompt_tokens);
-            let window = said.window.or(error.window);
-            return Attempt::TooLong(Overflow {
-                prompt,
-                window,
-                excess: said.excess,
-            });
+            return Attempt::TooLong(overflow);
         }
         self.guard.first_byte();
         self.guard.answered(observer.observed().content_chunks);
-        let head = self.head(&head, told);
-        let stop = self.stop_signal();
-        let secret = self.secret();
         let link = Arc::clone(&self.link);
         let model = self.chat.model().map(str::to_owned);
-        let parts = Parts {
-            first,
+        let progress = Box::new(move || -> Question<Option<u64>> {
+            let (link, model) = (Arc::clone(&link), model.clone());
+            Box::pin(async move {
+                let activity = link.upstream.activity(model.as_deref()).await;
+                activity.map(|activity| activity.progress)
+            })
+        });
+        let relay = StreamRelay {
+            first: Some(first),
             observer,
             rest,
+            redactor: self.redactor(),
             sent: std::mem::take(&mut self.call.upward),
-            secret,
-            connection,
+            connection: Some(connection),
             sender: Arc::clone(&self.link.sender),
+            stop: Box::pin(cut(self.stop_signal())),
             guard: self.guard.hand_over(),
-            stop: Box::pin(cut(stop)),
-            stall: self.settings.timeouts.stall,
-            progress: Arc::new(move || {
-                let (link, model) = (Arc::clone(&link), model.clone());
-                Box::pin(async move {
-                    let activity = link.upstream.activity(model.as_deref()).await;
-                    activity.map(|activity| activity.progress)
-                })
-            }),
+            stall: Stall::new(self.settings.timeouts.stall, progress),
+            why: None,
+            linger: None,
+            ended: false,
         };
-        let relay = Box::new(StreamRelay::new(parts));
         Attempt::Answered(UpstreamResponse::Stream {
             head,
-            relay,
-            remark: told.remark(),
+            relay: Box::new(relay),
+            remark,
         })
     }
 
-    /// What no client may see of the stream. Without a configured key nothing is looked for: what
-    /// a client sent is its own.
-    fn secret(&self) -> Option<Secret> {
+    /// Redacts the configured key. A key that the client sent itself is not redacted in streams.
+    fn redactor(&self) -> Option<Redactor> {
         self.settings.upstream.api_key.as_ref()?;
-        Secret::of(sent_key(&self.call.upward)?)
+        Redactor::of(sent_key(&self.call.upward)?)
     }
 
-    pub(super) fn whole(
-        &mut self,
-        status: StatusCode,
-        head: HeaderMap,
-        held: Held,
-        told: &Disclosure,
-    ) -> Attempt {
+    pub(super) fn whole(&mut self, status: StatusCode, head: HeaderMap, held: Held) -> Attempt {
         self.guard.first_byte();
-        let head = self.head(&head, told);
         match held {
             Held::Whole { bytes, connection } => {
                 let (end, observed) = observe_whole(&bytes);
@@ -105,16 +89,13 @@ impl Dispatch {
                         Attempt::Answered(UpstreamResponse::Whole { head, status, body })
                     }
                     WholeEnd::Error(error) => {
-                        let said = overflow(StatusCode::BAD_REQUEST, &bytes);
-                        match said {
-                            Some(said) => Attempt::TooLong(said),
-                            None => {
-                                let upstream = error.to_upstream_error(status);
-                                let kind = self.link.upstream.known_kind();
-                                let ending = ending_of(kind, upstream.status, &bytes);
-                                Attempt::Refused(self.relayed(upstream), ending)
-                            }
+                        if let Some(overflow) = error.overflow() {
+                            return Attempt::TooLong(overflow);
                         }
+                        let upstream = error.to_upstream_error(status);
+                        let kind = self.link.upstream.known_kind();
+                        let ending = ending_of(kind, upstream.status, &bytes);
+                        Attempt::Refused(self.relayed(upstream), ending)
                     }
                     WholeEnd::Garbled(how) => {
                         let error = no_answer(status, how, error_of(status, &head, &bytes));
@@ -151,19 +132,19 @@ impl Dispatch {
         if crate::upstream::says_loading(status, body) {
             return Attempt::StillLoading;
         }
-        if let Some(said) = overflow(status, body) {
-            return Attempt::TooLong(said);
+        if let Some(overflow) = overflow(status, body) {
+            return Attempt::TooLong(overflow);
         }
         let ending = ending_of(kind, status, body);
         Attempt::Refused(self.relayed(error_of(status, headers, body)), ending)
     }
 
-    /// The upstream's own error, without the credential it was sent.
+    /// The upstream's error, without the credential that was sent.
     fn relayed(&self, error: UpstreamError) -> Refusal {
         Refusal::Upstream(without_sent_keys(error, &self.call.upward))
     }
 
-    /// The connection was not made, or ended before the answer it owed.
+    /// The connection failed, or ended before the answer.
     pub(super) async fn broke(&self, seen: Outage) -> Attempt {
         let outage = crate::monitor::process::explain(&self.call.context, seen).await;
         let retry_in = self.next_cooldown();
@@ -172,37 +153,41 @@ impl Dispatch {
     }
 }
 
-/// A success status with something that is no answer: what the server really said.
-fn no_answer(status: StatusCode, how: Garbled, said: UpstreamError) -> UpstreamError {
+/// A success status with something that is not an answer.
+fn no_answer(status: StatusCode, how: Garbled, error: UpstreamError) -> UpstreamError {
     let excerpt = match how {
         Garbled::Empty => "an empty body".to_owned(),
-        Garbled::Html => said.excerpt,
-        Garbled::NotJson => format!("not JSON: {}", said.excerpt),
+        Garbled::Html => error.excerpt,
+        Garbled::NotJson => format!("not JSON: {}", error.excerpt),
         Garbled::NoAnswer => "JSON without `choices`".to_owned(),
     };
     UpstreamError {
         status,
         excerpt,
-        ..said
+        ..error
     }
 }
 
-/// Only a connection that was there and went away means that the server may have died of the
-/// request: one that was never made, or an answer in another language, does not, whatever `told`
-/// says of it.
-pub(super) fn ending_without_answer(seen: Outage, told: Outage) -> Ending {
+/// Only a connection that was established and lost means that the server may have died of the
+/// request, whatever `outage` says about its process.
+pub(super) fn ending_without_answer(seen: Outage, outage: Outage) -> Ending {
     match seen {
-        Outage::Reset | Outage::ProcessGone { .. } => Ending::Died(told),
+        Outage::Reset | Outage::ProcessGone { .. } => Ending::Died(outage),
         Outage::NoneFound
         | Outage::Refused
         | Outage::ConnectTimeout
         | Outage::ProbeTimeout
         | Outage::ProbeFailed
         | Outage::WrongBaseUrl
+        | Outage::Redirected
+        | Outage::UntrustedCertificate
+        | Outage::WrongCertificateName
+        | Outage::NotHttps
+        | Outage::WantsHttps
         | Outage::Garbled
         | Outage::Loop
         | Outage::Silent
-        | Outage::ServerError => Ending::Failed(told),
+        | Outage::ServerError => Ending::Failed(outage),
     }
 }
 
@@ -212,7 +197,7 @@ mod tests {
     use crate::refusal::{Death, HowEnded, MemoryThen};
 
     #[test]
-    fn a_connection_that_was_never_made_is_no_death_whatever_became_of_the_process() {
+    fn a_connection_that_was_never_made_is_not_a_death() {
         let death = Death {
             how: HowEnded::Unknown,
             memory: MemoryThen::NotShort,

@@ -1,9 +1,8 @@
-//! From the grant to the first bytes of the answer: window, plan, send, and one second try
-//! where the upstream's own words teach something.
+//! From the grant to the first bytes of the answer: window, plan, send, and at most one retry.
 //!
-//! Tried again are only three things, and never after a byte of an answer: a server that says it
-//! is still loading, a chat it says is too long (once), and a kept connection that turned out to
-//! be dead. Nothing else is: a generation is never repeated behind the client's back.
+//! Only three things are sent again, and never after a byte of an answer: a request to a server
+//! that is still loading, a chat that the server calls too long (once), and a request on a kept
+//! connection that turned out to be dead. A generation is never repeated.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,10 +11,11 @@ use http::{HeaderMap, Method, StatusCode};
 
 use crate::clock::ms;
 use crate::config::Settings;
+use crate::degrade::Terms;
 use crate::http::security::headers::downward;
 use crate::proxy::body::buffered::Hold;
-use crate::refusal::{Clock, Cut, Outage, Refusal};
-use crate::request::{Chat, Edit, OlderLimit};
+use crate::refusal::{Cut, Outage, Refusal};
+use crate::request::{Chat, Edit};
 use crate::scheduler::{Ending, Lease};
 use crate::telemetry::live_stats::Phase;
 use crate::telemetry::snapshot::ItemPlan;
@@ -24,12 +24,12 @@ use crate::upstream::send::Outgoing;
 use crate::upstream::{Kind, Overflow, WindowReading, runs_elsewhere};
 use crate::window::{self, Fit, Ratio};
 
-use super::fit::{self, Conditions, Counts};
-use super::{Call, Disclosure, RequestGuard, UpstreamResponse};
+use super::fit::{self, Counts};
+use super::{Call, RequestGuard, UpstreamResponse, disclosure};
 use crate::proxy::response_head::{First, first_bytes};
-use crate::proxy::timeouts::{Deadlines, Ended, Load};
+use crate::proxy::timeouts::Ended;
 
-/// The way from the grant to the answer.
+/// A request from its grant to its answer.
 pub(super) struct Dispatch {
     pub(super) call: Call,
     pub(super) chat: Chat,
@@ -37,11 +37,12 @@ pub(super) struct Dispatch {
     counts: Counts,
     pub(super) settings: Arc<Settings>,
     pub(super) link: Arc<UpstreamHandle>,
-    load: Load,
+    /// The model is known not to be loaded: this request loads it.
+    pub(super) is_loading: bool,
     wait_ms: u64,
 }
 
-/// What one try came to.
+/// The outcome of one attempt.
 pub(super) enum Attempt {
     Answered(UpstreamResponse),
     TooLong(Overflow),
@@ -49,7 +50,7 @@ pub(super) enum Attempt {
     Refused(Refusal, Ending),
 }
 
-/// Sends a chat that was granted and brings the first bytes of its answer.
+/// Sends a granted chat and returns the first bytes of its answer.
 pub(super) async fn dispatch(
     call: Call,
     chat: Chat,
@@ -70,7 +71,6 @@ pub(super) async fn dispatch(
     if let Some(open) = &mut guard.open {
         open.wait_ms = Some(wait_ms);
     }
-    let load = Load::NotSeen;
     let dispatch = Dispatch {
         call,
         chat,
@@ -78,7 +78,7 @@ pub(super) async fn dispatch(
         counts,
         settings,
         link,
-        load,
+        is_loading: false,
         wait_ms,
     };
     dispatch.run().await
@@ -92,13 +92,11 @@ impl Dispatch {
         }
         let mut lesson = None;
         loop {
-            let conditions = self.conditions().await?;
+            let terms = self.terms().await?;
+            let (settings, chat) = (&self.settings, &self.chat);
             let fitted = match lesson {
-                None => {
-                    let (settings, link) = (&self.settings, &self.link);
-                    fit::fit(settings, link, &self.chat, &conditions, &mut self.counts).await
-                }
-                Some(lesson) => fit::fit_again(&self.chat, &conditions, lesson),
+                None => fit::fit(settings, &self.link, chat, terms, &mut self.counts).await,
+                Some(lesson) => fit::fit_again(settings, chat, terms, lesson),
             };
             let fit = match fitted {
                 Ok(fit) => fit,
@@ -108,23 +106,23 @@ impl Dispatch {
                     return Err(refusal);
                 }
             };
-            let window = lesson.map_or(conditions.terms.window, |lesson| lesson.window);
-            self.write_down(&fit, &conditions);
+            let window = lesson.map_or(terms.window, |lesson| lesson.window);
+            self.record(&fit, terms);
             match self.attempt(&fit, window).await {
                 Attempt::Answered(answer) => return Ok(answer),
                 Attempt::StillLoading => self.wait_for_load().await?,
-                Attempt::TooLong(said) => {
+                Attempt::TooLong(overflow) => {
                     if lesson.is_some() {
-                        let refusal = self.too_long(said, &fit, window);
+                        let refusal = self.too_long(overflow, &fit, window);
                         self.guard.refuse(&refusal, Ending::Answered);
                         return Err(refusal);
                     }
-                    match said.window {
+                    match overflow.window {
                         Some(tokens) => self.link.learn_window(self.model(), tokens),
-                        // It may have loaded something else meanwhile: read anew.
+                        // It may have loaded another model meanwhile: read it again.
                         None => self.link.forget_window(),
                     }
-                    lesson = Some(self.learn(said, &fit, window).await);
+                    lesson = Some(self.learn(overflow, &fit, window).await);
                 }
                 Attempt::Refused(refusal, ending) => {
                     self.guard.refuse(&refusal, ending);
@@ -136,7 +134,7 @@ impl Dispatch {
 
     fn blocked(&self) -> Option<Refusal> {
         let model = self.chat.model()?;
-        // A server that has not proved what it is may well be an Ollama.
+        // A server that was not identified may be an Ollama server.
         let may_forward = match self.link.upstream.known_kind() {
             Some(Kind::Ollama) | None => true,
             Some(Kind::LlamaCpp | Kind::LmStudio | Kind::Plain) => false,
@@ -154,9 +152,9 @@ impl Dispatch {
             .or(self.settings.upstream.model.as_deref())
     }
 
-    /// What the fit goes by. On Ollama a model that is not loaded is loaded first, since it would
-    /// cut the chat silently.
-    async fn conditions(&mut self) -> Result<Conditions, Refusal> {
+    /// The terms of the fit. On an Ollama server a model that is not loaded is loaded first, since
+    /// the server would truncate the chat silently.
+    async fn terms(&mut self) -> Result<Terms, Refusal> {
         let mut window = fit::window_for(&self.settings, &self.link, &self.chat).await;
         if window.is_none() || window == fit::assumed(&self.settings) {
             let kind = self.link.upstream.known_kind();
@@ -166,7 +164,7 @@ impl Dispatch {
                     self.preload().await?;
                     window = fit::window_for(&self.settings, &self.link, &self.chat).await;
                 }
-                Some(Kind::LmStudio) if not_loaded => self.load = Load::UnderWay,
+                Some(Kind::LmStudio) if not_loaded => self.is_loading = true,
                 Some(Kind::Ollama | Kind::LmStudio | Kind::LlamaCpp | Kind::Plain) | None => {}
             }
         }
@@ -177,50 +175,41 @@ impl Dispatch {
             .unwrap_or_default();
         let kind = self.link.upstream.known_kind();
         let (context, settings) = (&self.call.context, &self.settings);
-        Ok(Conditions::of(
+        Ok(fit::terms(
             context, settings, &self.chat, window, kind, grant,
         ))
     }
 
     async fn attempt(&mut self, fit: &Fit, window: Option<u64>) -> Attempt {
-        let told = Disclosure::of(fit, self.wait_ms, window);
         let outgoing = self.outgoing(fit);
-        self.guard.enter(match self.load {
-            Load::UnderWay => Phase::Loading,
-            Load::NotSeen => Phase::Prompt,
+        self.guard.enter(if self.is_loading {
+            Phase::Loading
+        } else {
+            Phase::Prompt
         });
         self.sent();
-        let link = Arc::clone(&self.link);
-        let mut deadlines = self.deadlines(&link);
-        let streams = self.chat.is_stream();
-        let first = async {
-            let sent = link.sender.send(&outgoing).await?;
-            first_bytes(
-                sent,
-                if streams {
-                    Hold::FirstBytes
-                } else {
-                    Hold::Whole(self.hold_bytes())
-                },
-            )
-            .await
+        let hold = if self.chat.is_stream() {
+            Hold::FirstBytes
+        } else {
+            Hold::Whole(self.hold_bytes())
         };
-        let first = match deadlines.wait(first).await {
+        let sender = Arc::clone(&self.link.sender);
+        let first = async { first_bytes(sender.send(&outgoing).await?, hold).await };
+        let first = match self.wait(first).await {
             Ok(Ok(first)) => first,
             Ok(Err(outage)) => return self.broke(outage).await,
             Err(Ended::Cut(how)) => {
                 return Attempt::Refused(Refusal::Interrupted { how }, Ending::Abandoned);
             }
-            // A load that takes too long is no failure of the server's, but it must be let go of.
+            // A load that takes too long is not a failure, but the request is abandoned.
             Err(Ended::Over(refusal @ Refusal::Loading { .. })) => {
                 return Attempt::Refused(refusal, Ending::Abandoned);
             }
             Err(Ended::Over(refusal)) => return Attempt::Refused(refusal, Ending::TimedOut),
         };
-        if matches!(self.load, Load::UnderWay) {
+        if std::mem::take(&mut self.is_loading) {
             self.call.context.memory.model_loaded();
         }
-        self.load = Load::NotSeen;
         match first {
             First::Refused {
                 status,
@@ -232,8 +221,14 @@ impl Dispatch {
                 bytes,
                 rest,
                 connection,
-            } => self.stream(head, bytes, rest, connection, &told),
-            First::Whole { status, head, held } => self.whole(status, head, held, &told),
+            } => {
+                let head = self.head(&head, fit, window);
+                self.stream(head, bytes, rest, connection, disclosure::comment(fit))
+            }
+            First::Whole { status, head, held } => {
+                let head = self.head(&head, fit, window);
+                self.whole(status, head, held)
+            }
         }
     }
 
@@ -241,9 +236,9 @@ impl Dispatch {
         let edit = Edit {
             keep: fit.keep.clone(),
             limit: fit.grant.write,
-            older_limit: match self.link.upstream.known_kind() {
-                Some(Kind::Ollama | Kind::LmStudio) => OlderLimit::AlsoOlder,
-                Some(Kind::LlamaCpp | Kind::Plain) | None => OlderLimit::AsSent,
+            also_max_tokens: match self.link.upstream.known_kind() {
+                Some(Kind::Ollama | Kind::LmStudio) => true,
+                Some(Kind::LlamaCpp | Kind::Plain) | None => false,
             },
             model: self.settings.upstream.model.clone(),
         };
@@ -252,27 +247,6 @@ impl Dispatch {
             path: self.call.path.to_owned(),
             headers: self.call.upward.clone(),
             body: self.chat.edited(&edit),
-        }
-    }
-
-    fn deadlines<'a>(&self, link: &'a UpstreamHandle) -> Deadlines<'a>
-    where
-        Self: 'a,
-    {
-        let timeouts = &self.settings.timeouts;
-        let (clock, limit) = if self.chat.is_stream() {
-            (Clock::FirstByte, timeouts.first_byte)
-        } else {
-            (Clock::Total, timeouts.total)
-        };
-        Deadlines {
-            link,
-            model: self.chat.model().map(str::to_owned),
-            clock,
-            limit,
-            loading: timeouts.loading,
-            load: self.load,
-            stop: self.stop_signal(),
         }
     }
 
@@ -293,8 +267,8 @@ impl Dispatch {
         }
     }
 
-    async fn learn(&self, said: Overflow, fit: &Fit, window: Option<u64>) -> window::Lesson {
-        let said_window = match said.window {
+    async fn learn(&self, overflow: Overflow, fit: &Fit, window: Option<u64>) -> window::Lesson {
+        let reported = match overflow.window {
             Some(window) => Some(window),
             None => fit::window_for(&self.settings, &self.link, &self.chat).await,
         };
@@ -304,35 +278,35 @@ impl Dispatch {
             ratio: Ratio::ONE,
             window,
         };
-        window::relearn(sent, said.prompt, said_window)
+        window::relearn(sent, overflow.prompt, reported)
     }
 
-    fn too_long(&self, said: Overflow, fit: &Fit, window: Option<u64>) -> Refusal {
+    fn too_long(&self, overflow: Overflow, fit: &Fit, window: Option<u64>) -> Refusal {
         Refusal::ContextOverflow {
-            needed: said.prompt.unwrap_or(fit.prompt_after),
+            needed: overflow.prompt.unwrap_or(fit.prompt_after),
             reserved: self.settings.limits.margin,
-            window: said.window.or(window).unwrap_or(fit.prompt_after),
+            window: overflow.window.or(window).unwrap_or(fit.prompt_after),
         }
     }
 
-    pub(super) fn head(&self, from: &HeaderMap, told: &Disclosure) -> HeaderMap {
+    fn head(&self, from: &HeaderMap, fit: &Fit, window: Option<u64>) -> HeaderMap {
         let mut head = downward(StatusCode::OK, from);
-        told.write(&mut head);
+        disclosure::write(&mut head, fit, self.wait_ms, window);
         head
     }
 
-    fn write_down(&mut self, fit: &Fit, conditions: &Conditions) {
+    fn record(&mut self, fit: &Fit, terms: Terms) {
         self.guard.expect(fit.prompt_after, fit.certainty);
         let Some(open) = &mut self.guard.open else {
             return;
         };
-        open.budget = conditions.terms.window.map(|_| fit.budget);
+        open.budget = terms.window.map(|_| fit.budget);
         open.prompt_before = Some(fit.prompt_before);
         open.prompt_after = Some(fit.prompt_after);
         open.dropped = fit.dropped as u64;
         open.granted = fit.grant.write;
         open.grant_reason = fit.grant.reason.map(|reason| Cow::Borrowed(reason.word()));
-        open.rung = Some(conditions.terms.plan.rung.number());
+        open.rung = Some(terms.plan.rung.number());
         let plan = ItemPlan {
             prompt_before: open.prompt_before,
             prompt_after: open.prompt_after,

@@ -1,8 +1,8 @@
-//! Fitting a chat by the best counts at hand: the server's own, else estimates.
+//! Fits a chat to the window by the best counts available: the server's own, else estimates.
 
 use std::collections::HashMap;
 
-use crate::config::{Counting as Wanted, Preset, Settings, Trim as Wish};
+use crate::config::{Counting, Preset, Settings, Trim};
 use crate::context::Context;
 use crate::degrade::{self, Ladder, NoneAsked, Overflow, Plan, QueueExempt, Reasoning, Terms};
 use crate::fault_injection;
@@ -13,62 +13,40 @@ use crate::scheduler::health::State;
 use crate::upstream::handle::UpstreamHandle;
 use crate::upstream::{Kind, WindowReading};
 use crate::window::{
-    ByteBound, Certainty, Counting, Fit, FitRules, Fitter, Lesson, Ratio, Step, Trim, Units,
-    fit_by_estimate, surely_fits,
+    ByteBound, Certainty, Fit, FitRules, Fitter, Lesson, Ratio, Step, Units, fit_by_estimate,
+    surely_fits,
 };
 
-/// The server's counts of this chat so far, by the messages kept: a chat that was counted before
-/// it joined the line is not counted again at its turn.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    known: HashMap<Option<Vec<usize>>, u64>,
-}
+/// The server's token counts of one chat, by the messages kept: counts made before it was queued
+/// are used again at its grant.
+pub(super) type Counts = HashMap<Option<Vec<usize>>, u64>;
 
-/// What a fit goes by, apart from the chat.
-pub(super) struct Conditions {
-    /// Terms of the answer.
-    pub terms: Terms,
-    /// How it is cut.
-    pub trim: Trim,
-}
-
-impl Conditions {
-    /// The conditions for `chat` as things stand at its grant.
-    pub(super) fn of(
-        context: &Context,
-        settings: &Settings,
-        chat: &Chat,
-        window: Option<u64>,
-        kind: Option<Kind>,
-        grant: Grant,
-    ) -> Self {
-        let plan = plan_for(context, settings, chat, grant);
-        let none_asked = match kind {
+/// The terms for `chat` at its grant.
+pub(super) fn terms(
+    context: &Context,
+    settings: &Settings,
+    chat: &Chat,
+    window: Option<u64>,
+    kind: Option<Kind>,
+    grant: Grant,
+) -> Terms {
+    Terms {
+        preset: settings.preset,
+        plan: plan_for(context, settings, chat, grant),
+        window,
+        margin: settings.limits.margin,
+        asked: chat.asked(),
+        none_asked: match kind {
             Some(Kind::Ollama) => NoneAsked::RunsOn,
             Some(Kind::LlamaCpp | Kind::LmStudio | Kind::Plain) | None => NoneAsked::EndsAtWindow,
-        };
-        let preset = preset_of(settings);
-        let terms = Terms {
-            preset,
-            plan,
-            window,
-            margin: settings.limits.margin,
-            asked: chat.asked(),
-            none_asked,
-        };
-        let trim = match settings.window.trim {
-            Wish::Steady => Trim::Steady,
-            Wish::Minimal => Trim::Minimal,
-            Wish::Off => Trim::Off,
-        };
-        Self { terms, trim }
+        },
     }
 }
 
-/// Refuses at once what can never fit by the server's own count, so that it does not wait in
-/// line for its refusal. Says nothing where that is not certain.
+/// Refuses a chat that can never fit by the server's own count before it is queued. `None` if that
+/// is not certain.
 ///
-/// Only a chat whose fixed part might really be too long costs a count here.
+/// Only a chat whose fixed part may be too long costs a count here.
 pub(super) async fn never_fits(
     context: &Context,
     chat: &Chat,
@@ -79,9 +57,9 @@ pub(super) async fn never_fits(
         .scheduler
         .read(|scheduler, _, _| scheduler.health().state() == State::Ready);
     let link = context.link()?;
-    // Preset strict goes by its own count, at its turn; a server that is not up is not asked.
+    // Preset strict uses its own count, at the grant; a server that is not up is not asked.
     if !ready
-        || preset_of(&settings) == degrade::Preset::Strict
+        || settings.preset == Preset::Strict
         || link.upstream.known_kind() != Some(Kind::LlamaCpp)
         || !may_count(&settings)
     {
@@ -89,15 +67,8 @@ pub(super) async fn never_fits(
     }
     let window = window_for(&settings, &link, chat).await?;
     let grant = Grant::default();
-    let Conditions { terms, .. } = Conditions::of(
-        context,
-        &settings,
-        chat,
-        Some(window),
-        Some(Kind::LlamaCpp),
-        grant,
-    );
-    let terms = terms.at_rest();
+    let kind = Some(Kind::LlamaCpp);
+    let terms = terms(context, &settings, chat, Some(window), kind, grant).at_rest();
     let room = window
         .saturating_sub(terms.floor())
         .saturating_sub(terms.margin);
@@ -116,23 +87,23 @@ pub(super) async fn never_fits(
             return None;
         }
     }
-    let tokens = counts.ask(&link, chat, must).await?;
+    let tokens = count(counts, &link, chat, must).await?;
     terms.overflow(tokens).map(refusal_of)
 }
 
-/// Fits the chat: by the server's counts where it gives them, else by estimates that refuse
+/// Fits the chat: by the server's counts where it has them, else by estimates, which refuse
 /// nothing.
 pub(super) async fn fit(
     settings: &Settings,
     link: &UpstreamHandle,
     chat: &Chat,
-    conditions: &Conditions,
+    terms: Terms,
     counts: &mut Counts,
 ) -> Result<Fit, Overflow> {
     fault_injection::at(fault_injection::Stage::Trim);
     let rules = |certainty| FitRules {
-        terms: conditions.terms,
-        trim: conditions.trim,
+        terms,
+        trim: settings.window.trim,
         certainty,
         bytes: ByteBound::Holds,
     };
@@ -142,41 +113,38 @@ pub(super) async fn fit(
             match fitter.step() {
                 Step::Done(fit) => return Ok(fit),
                 Step::Overflow(overflow) => return Err(overflow),
-                Step::Count { keep } => match counts.ask(link, chat, keep).await {
+                Step::Count { keep } => match count(counts, link, chat, keep).await {
                     Some(tokens) => fitter.counted(tokens),
                     None => break,
                 },
             }
         }
     }
-    let counting = match settings.window.counting {
-        Wanted::Scalar => Counting::Scalar,
-        Wanted::Auto | Wanted::Bytes => Counting::Bytes,
-    };
+    let counting = settings.window.counting;
     fit_by_estimate(chat, rules(Certainty::Estimate), counting, Ratio::ONE)
 }
 
-/// Fits the chat again by what an overflow taught.
+/// Fits the chat again with what the server's overflow error taught.
 pub(super) fn fit_again(
+    settings: &Settings,
     chat: &Chat,
-    conditions: &Conditions,
+    terms: Terms,
     lesson: Lesson,
 ) -> Result<Fit, Overflow> {
-    let terms = Terms {
-        window: lesson.window,
-        ..conditions.terms
-    };
     let rules = FitRules {
-        terms,
-        trim: conditions.trim,
+        terms: Terms {
+            window: lesson.window,
+            ..terms
+        },
+        trim: settings.window.trim,
         certainty: lesson.certainty,
-        // What was refused may have been within the bound: it is not to be sent again.
+        // What was refused may have been within the bound: it must not be sent again.
         bytes: ByteBound::Refuted,
     };
-    fit_by_estimate(chat, rules, Counting::Learned, lesson.ratio)
+    fit_by_estimate(chat, rules, Counting::Bytes, lesson.ratio)
 }
 
-/// The window this chat will really get; `None` while nobody knows.
+/// The window that this chat will get; `None` while it is unknown.
 pub(super) async fn window_for(
     settings: &Settings,
     link: &UpstreamHandle,
@@ -216,7 +184,7 @@ fn plan_for(context: &Context, settings: &Settings, chat: &Chat, grant: Grant) -
         Ladder::Off
     };
     let exempt = match settings.preset {
-        // The article lowers its limit for everyone while anyone waits.
+        // Preset strict lowers every limit while a request waits.
         Preset::Strict => QueueExempt::No,
         Preset::Balanced => {
             let reasoning = match context.thinking.contains(chat.model()) {
@@ -229,36 +197,28 @@ fn plan_for(context: &Context, settings: &Settings, chat: &Chat, grant: Grant) -
     degrade::plan(grant.waiting, grant.pressure, exempt, ladder)
 }
 
-fn preset_of(settings: &Settings) -> degrade::Preset {
-    match settings.preset {
-        Preset::Balanced => degrade::Preset::Balanced,
-        Preset::Strict => degrade::Preset::Strict,
-    }
-}
-
 fn may_count(settings: &Settings) -> bool {
     match settings.window.counting {
-        Wanted::Auto => settings.preset != Preset::Strict,
-        Wanted::Bytes | Wanted::Scalar => false,
+        Counting::Auto => settings.preset != Preset::Strict,
+        Counting::Bytes | Counting::Scalar => false,
     }
 }
 
-impl Counts {
-    async fn ask(
-        &mut self,
-        link: &UpstreamHandle,
-        chat: &Chat,
-        keep: Option<Vec<usize>>,
-    ) -> Option<u64> {
-        if let Some(tokens) = self.known.get(&keep) {
-            return Some(*tokens);
-        }
-        let edit = Edit {
-            keep: keep.clone(),
-            ..Edit::default()
-        };
-        let tokens = link.upstream.count(chat.edited(&edit)).await?;
-        self.known.insert(keep, tokens);
-        Some(tokens)
+/// The server's count of the kept messages; `None` if it does not answer.
+async fn count(
+    counts: &mut Counts,
+    link: &UpstreamHandle,
+    chat: &Chat,
+    keep: Option<Vec<usize>>,
+) -> Option<u64> {
+    if let Some(tokens) = counts.get(&keep) {
+        return Some(*tokens);
     }
+    let edit = Edit {
+        keep: keep.clone(),
+        ..Edit::default()
+    };
+    let tokens = link.upstream.count(chat.edited(&edit)).await?;
+    counts.insert(keep, tokens);
+    Some(tokens)
 }

@@ -1,8 +1,8 @@
-//! One chat's way through the stages, from its body to its answer.
+//! One chat from its body to its answer.
 //!
-//! The whole way is one future: dropping it, because the client left or a panic unwound, leaves
-//! the line, gives the slot back (settled first if something had been sent) and records the
-//! ending. Not here: the stages' own rules, and the routes that take no slot.
+//! All of it is one future: dropping it, because the client left or a panic unwound, leaves the
+//! queue, releases the slot (after settling if something was sent) and records the outcome. Not
+//! here: the rules of the stages, and the routes that take no slot.
 
 mod dispatch;
 mod fit;
@@ -41,43 +41,41 @@ use crate::telemetry::{self, Lane, PendingRecord};
 /// The route of chats.
 pub const PATH: &str = "/v1/chat/completions";
 
-/// A body of more bytes is worth another thread: most chats are far smaller.
+/// A larger body, in bytes, is parsed on another thread; most chats are far smaller.
 const LARGE: usize = 256 * 1024;
 
-pub(crate) use disclosure::Disclosure;
 pub use request_guard::RequestGuard;
-pub(crate) use timeouts::SECOND_LOOK;
 
-/// A chat that was admitted, with its whole body.
+/// An admitted chat request.
 pub struct Call {
     /// The context.
     pub context: Arc<Context>,
-    /// Names it.
+    /// Its id.
     pub id: RequestId,
     /// The calling app.
     pub app: String,
     /// The headers that go to the upstream.
     pub upward: HeaderMap,
-    /// When its head arrived.
+    /// When its header arrived.
     pub arrived: Instant,
     /// The route, as the allow-list spells it.
     pub path: &'static str,
 }
 
-/// An answer whose first bytes are there.
+/// An answer whose first bytes have arrived.
 pub(crate) enum UpstreamResponse {
-    /// Piece by piece.
+    /// Relayed piece by piece.
     Stream {
-        /// The upstream's headers that go on, and ours.
+        /// The response headers.
         head: HeaderMap,
         /// The bytes.
         relay: Box<StreamRelay>,
-        /// What is said in the stream when the headers are out already.
+        /// The comment if the headers are already sent.
         remark: Option<String>,
     },
-    /// In one piece.
+    /// Buffered.
     Whole {
-        /// The upstream's headers that go on, and ours.
+        /// The response headers.
         head: HeaderMap,
         /// The upstream's status.
         status: StatusCode,
@@ -88,7 +86,7 @@ pub(crate) enum UpstreamResponse {
 
 type Work = Pin<Box<dyn Future<Output = Result<UpstreamResponse, Refusal>> + Send>>;
 
-/// Begins the record of a chat: from here on it has exactly one ending.
+/// Begins the record of a chat: from here on it has exactly one outcome.
 pub(crate) fn open(call: &Call) -> PendingRecord {
     let arrival = telemetry::Arrival {
         id: call.id.to_string(),
@@ -143,12 +141,12 @@ pub(crate) async fn chat(
     }
 }
 
-/// Reads a chat, and what it is recognised by. A large one is read beside the others, who would
-/// have to wait for it, and alone: what reading needs is needed once.
+/// Parses and hashes a chat. A large one is parsed on another thread, so that other requests do
+/// not wait, and one at a time, so that the memory is needed once.
 async fn read(context: &Context, body: Bytes) -> Result<(Chat, u64), Refusal> {
     let is_large = body.len() > LARGE;
     let read = move || {
-        let body_hash = print_of(&body);
+        let body_hash = hash_of(&body);
         Ok((Chat::read(body).and_then(not_empty)?, body_hash))
     };
     if !is_large {
@@ -160,7 +158,7 @@ async fn read(context: &Context, body: Bytes) -> Result<(Chat, u64), Refusal> {
         .unwrap_or(Err(Refusal::Internal))
 }
 
-/// A chat without a message has nothing to answer; servers make very different things of it.
+/// Refuses a chat without a message: servers treat it very differently.
 fn not_empty(chat: Chat) -> Result<Chat, Refusal> {
     if chat.messages().is_empty() {
         return Err(Refusal::BadRequest {
@@ -171,7 +169,7 @@ fn not_empty(chat: Chat) -> Result<Chat, Refusal> {
     Ok(chat)
 }
 
-/// Waits for the turn, then dispatches.
+/// Waits in the queue, then dispatches.
 async fn work(
     call: Call,
     mut open: PendingRecord,
@@ -196,7 +194,7 @@ async fn work(
         context.scheduler.clock().at(),
     ));
     let mut guard = RequestGuard::new(open, Arc::clone(&stats), Arc::clone(&context));
-    let mut counts = fit::Counts::default();
+    let mut counts = fit::Counts::new();
     if let Some(refusal) = fit::never_fits(&context, &chat, &mut counts).await {
         guard.refuse(&refusal, Ending::Unsent);
         return Err(refusal);
@@ -243,7 +241,7 @@ fn respond(answer: UpstreamResponse) -> Response<ResponseBody> {
     response
 }
 
-/// The stream has waited long enough: its status goes out, the work goes on behind it.
+/// Sends the status of a stream that has waited long enough; the work continues behind it.
 fn commit(work: Work) -> Response<ResponseBody> {
     let job = Box::pin(async move {
         match work.await? {
@@ -277,14 +275,14 @@ fn unasked_whole() -> UpstreamError {
         kind: None,
         code: None,
         param: None,
-        excerpt: "all of it in one piece where a stream was asked for".to_owned(),
+        excerpt: "all of it in one piece where a stream was requested".to_owned(),
         length: 0,
         retry_after: None,
     }
 }
 
-/// Recognises a body again; it need not resist anybody.
-fn print_of(body: &[u8]) -> u64 {
+/// Identifies a body; it need not resist attacks.
+fn hash_of(body: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     body.hash(&mut hasher);
     hasher.finish()

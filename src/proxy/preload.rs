@@ -1,8 +1,8 @@
-//! Loading a model into Ollama before the plan: it would cut the chat silently to a window that
-//! only a loaded model has.
+//! Loads a model into an Ollama server before the plan: only a loaded model has a known window, to
+//! which the server would truncate the chat silently.
 //!
-//! The load is the one the request would cause anyway, so it holds the slot and is settled when it
-//! is given up. Not here: the question itself ([`crate::upstream`]).
+//! The request would cause the same load, so it holds the slot, and the server settles if the load
+//! is abandoned. Not here: the request for the load ([`crate::upstream`]).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -1,7 +1,7 @@
-//! A request's two obligations, kept together: the slot is given back and one outcome recorded.
+//! A request's two obligations: the slot is released, and one outcome is recorded.
 //!
-//! Both are guards of their own; this only makes sure that the record says what the scheduler was
-//! told. Dropped without an ending, the client left.
+//! Lease and record are guards of their own; this keeps them consistent. Dropped without an
+//! ending, the request is recorded as "left".
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -22,19 +22,19 @@ use crate::telemetry::{self, PendingRecord};
 use crate::upstream;
 use crate::window::{self, Certainty};
 
-/// The lease, the record in the making, and the numbers shown meanwhile.
+/// The lease, the unfinished record, and the live numbers of one request.
 pub struct RequestGuard {
     /// Filled in on the way.
     pub open: Option<PendingRecord>,
     lease: Option<Lease>,
     stats: Arc<LiveStats>,
     context: Arc<Context>,
-    /// What the prompt was counted as, to notice a server that cuts silently.
+    /// The counted prompt, to detect a server that truncates silently.
     expected: Option<(u64, Certainty)>,
 }
 
 impl RequestGuard {
-    /// An guard without a slot yet.
+    /// A guard without a lease yet.
     pub fn new(open: PendingRecord, stats: Arc<LiveStats>, context: Arc<Context>) -> Self {
         Self {
             open: Some(open),
@@ -45,7 +45,7 @@ impl RequestGuard {
         }
     }
 
-    /// Everything that is owed, for a body that outlives this stage.
+    /// Moves everything into a body that outlives this stage.
     pub fn hand_over(&mut self) -> Self {
         Self {
             open: self.open.take(),
@@ -56,19 +56,19 @@ impl RequestGuard {
         }
     }
 
-    /// Notes what the prompt was counted as.
+    /// Notes the counted prompt tokens.
     pub fn expect(&mut self, tokens: u64, certainty: Certainty) {
         self.expected = Some((tokens, certainty));
     }
 
-    /// Tells when the request is to be cut.
+    /// Changes when the request is cancelled.
     pub fn stop_signal(&self) -> watch::Receiver<Option<Cut>> {
         self.lease
             .as_ref()
             .map_or_else(|| watch::channel(None).1, Lease::stop_signal)
     }
 
-    /// Takes the lease in.
+    /// Stores the lease.
     pub fn hold(&mut self, lease: Lease) {
         self.lease = Some(lease);
     }
@@ -78,17 +78,17 @@ impl RequestGuard {
         self.lease.as_mut()
     }
 
-    /// Takes the lease out, to wait with it.
+    /// Takes the lease out.
     pub fn take_lease(&mut self) -> Option<Lease> {
         self.lease.take()
     }
 
-    /// Shows what the request does now.
+    /// Publishes the phase of the request.
     pub fn enter(&self, phase: Phase) {
         self.stats.enter(phase);
     }
 
-    /// Shows what was decided for the request.
+    /// Publishes the plan of the request.
     pub fn planned(&self, plan: ItemPlan) {
         self.stats.planned(plan);
     }
@@ -105,19 +105,19 @@ impl RequestGuard {
         }
     }
 
-    /// Shows that `pieces` of the answer have come.
+    /// Publishes the number of chunks received.
     pub fn answered(&self, pieces: u64) {
         self.stats
             .answered(pieces, self.context.scheduler.clock().at());
     }
 
-    /// Finds out why the connection to the server broke, which takes a moment.
+    /// Finds out why the connection to the server broke.
     pub fn why_broken(&self) -> Pin<Box<dyn Future<Output = Outage> + Send>> {
         let context = Arc::clone(&self.context);
         Box::pin(async move { process::explain(&context, Outage::Reset).await })
     }
 
-    /// The whole answer came.
+    /// The answer is complete.
     pub fn complete(&mut self, observed: &Observed) {
         self.note(observed);
         self.release(Ending::Complete);
@@ -126,7 +126,7 @@ impl RequestGuard {
         }
     }
 
-    /// The answer carried the upstream's own error in its stream.
+    /// The stream contained the upstream's own error.
     pub fn failed_inside(&mut self, error: UpstreamError, observed: &Observed) {
         let refusal = Refusal::Upstream(error);
         let ending = match refusal.fault() {
@@ -138,7 +138,7 @@ impl RequestGuard {
         self.cut(&refusal, ending, observed);
     }
 
-    /// The answer was begun and not brought to its end.
+    /// The answer began and did not complete.
     pub fn cut(&mut self, refusal: &Refusal, ending: Ending, observed: &Observed) {
         self.note(observed);
         self.release(ending);
@@ -147,7 +147,7 @@ impl RequestGuard {
         }
     }
 
-    /// The request was told no before any of an answer went out.
+    /// The request is refused before any byte of an answer was sent.
     pub fn refuse(&mut self, refusal: &Refusal, ending: Ending) {
         self.release(ending);
         if let Some(open) = self.open.take() {

@@ -1,132 +1,102 @@
-//! Waiting for the upstream with the right clock running.
+//! Waiting for the upstream's answer under the right timeout.
 //!
-//! While the model is still being loaded, first byte and total stand still and the loading
-//! budget runs; progress that the server shows counts as a byte for the first-byte clock.
+//! While the model is being loaded, the first-byte and total timeouts stand still and the loading
+//! budget runs; progress that the server shows counts as a byte for the first-byte timeout.
 
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use super::body::stream::until_next_look;
+use super::dispatch::Dispatch;
 use crate::refusal::{Clock, Cut, Refusal};
-use crate::upstream::handle::UpstreamHandle;
 
-/// Between two looks whether the model is loaded.
-const LOADING_LOOK: Duration = Duration::from_secs(1);
-
-/// From the first look at a silent server's progress to the second.
-pub(crate) const SECOND_LOOK: Duration = Duration::from_secs(5);
+/// Interval at which a model that is being loaded is polled.
+const LOADING_POLL: Duration = Duration::from_secs(1);
 
 /// Why waiting ended without an outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// A person (or the way out) cut the request.
+    /// A person, or the shutdown, cancelled the request.
     Cut(Cut),
-    /// A clock ran out.
+    /// A timeout elapsed.
     Over(Refusal),
 }
 
-/// What the waiting goes by.
-pub(super) struct Deadlines<'a> {
-    /// Asked whether the model is loaded and whether it makes progress.
-    pub link: &'a UpstreamHandle,
-    /// The model asked for.
-    pub model: Option<String>,
-    /// The clock that runs once the model is loaded.
-    pub clock: Clock,
-    /// Its limit.
-    pub limit: Duration,
-    /// The budget of a load.
-    pub loading: Duration,
-    /// Whether the model was known not to be loaded at dispatch.
-    pub load: Load,
-    /// Cuts the wait.
-    pub stop: watch::Receiver<Option<Cut>>,
-}
-
-/// What is known of the model at dispatch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Load {
-    /// It is loaded, or nobody knows.
-    NotSeen,
-    /// It is not loaded: this request loads it.
-    UnderWay,
-}
-
-impl Deadlines<'_> {
-    /// Waits for `outcome`.
+impl Dispatch {
+    /// Waits for `outcome` until the timeout of this kind of request.
     ///
     /// # Cancel safety
     /// Dropping it drops `outcome`.
-    pub(super) async fn wait<T>(&mut self, outcome: impl Future<Output = T>) -> Result<T, Ended> {
+    pub(super) async fn wait<T>(&self, outcome: impl Future<Output = T>) -> Result<T, Ended> {
         let mut outcome = pin!(outcome);
+        let mut stop = self.guard.stop_signal();
+        let (upstream, model) = (&self.link.upstream, self.chat.model());
+        let (clock, limit) = self.timeout();
+        let loading = self.settings.timeouts.loading;
         let start = Instant::now();
-        let mut load = self.load;
-        let mut deadline = start + self.limit;
+        let mut is_loading = self.is_loading;
+        let mut deadline = start + limit;
         let mut progress = None;
         loop {
-            let ring = match load {
-                Load::UnderWay => Instant::now() + LOADING_LOOK,
-                Load::NotSeen => deadline,
+            let wake = if is_loading {
+                Instant::now() + LOADING_POLL
+            } else {
+                deadline
             };
             tokio::select! {
                 biased;
                 outcome = &mut outcome => return Ok(outcome),
-                cut = self.stop.wait_for(Option::is_some) => {
+                cut = stop.wait_for(Option::is_some) => {
                     let cut = cut.ok().and_then(|cut| *cut);
                     return Err(Ended::Cut(cut.unwrap_or(Cut::Cancelled)));
                 }
-                () = sleep_until(ring) => {}
+                () = sleep_until(wake) => {}
             }
-            // Questions run beside the outcome: a server that answers now is not kept waiting.
+            // Questions run concurrently with the outcome, so they never delay it.
             let loaded = tokio::select! {
                 biased;
                 outcome = &mut outcome => return Ok(outcome),
-                loaded = self.link.upstream.is_loaded(self.model.as_deref()) => loaded,
+                loaded = upstream.is_loaded(model) => loaded,
             };
-            match (load, loaded) {
-                (_, Some(false)) => {
-                    if start.elapsed() >= self.loading {
-                        return Err(Ended::Over(Refusal::Loading {
-                            waited: start.elapsed(),
-                        }));
-                    }
-                    load = Load::UnderWay;
-                    continue;
+            if loaded == Some(false) {
+                let waited = start.elapsed();
+                if waited >= loading {
+                    return Err(Ended::Over(Refusal::Loading { waited }));
                 }
-                (Load::UnderWay, Some(true) | None) => {
-                    load = Load::NotSeen;
-                    deadline = Instant::now() + self.limit;
-                    continue;
-                }
-                (Load::NotSeen, Some(true) | None) => {}
+                is_loading = true;
+                continue;
             }
-            if self.clock == Clock::FirstByte {
+            if is_loading {
+                is_loading = false;
+                deadline = Instant::now() + limit;
+                continue;
+            }
+            if clock == Clock::FirstByte {
                 let activity = tokio::select! {
                     biased;
                     outcome = &mut outcome => return Ok(outcome),
-                    activity = self.link.upstream.activity(self.model.as_deref()) => activity,
+                    activity = upstream.activity(model) => activity,
                 };
                 let moved = activity.map(|activity| activity.progress);
                 if moved.is_some() && moved != progress {
-                    // The first reading has nothing to be compared with: look again soon.
-                    let next = if progress.is_none() {
-                        self.limit.min(SECOND_LOOK)
-                    } else {
-                        self.limit
-                    };
+                    deadline = Instant::now() + until_next_look(progress, limit);
                     progress = moved;
-                    deadline = Instant::now() + next;
                     continue;
                 }
             }
-            let refusal = Refusal::Timeout {
-                clock: self.clock,
-                limit: self.limit,
-            };
-            return Err(Ended::Over(refusal));
+            return Err(Ended::Over(Refusal::Timeout { clock, limit }));
+        }
+    }
+
+    fn timeout(&self) -> (Clock, Duration) {
+        let timeouts = &self.settings.timeouts;
+        if self.chat.is_stream() {
+            (Clock::FirstByte, timeouts.first_byte)
+        } else {
+            (Clock::Total, timeouts.total)
         }
     }
 }

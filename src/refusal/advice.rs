@@ -13,37 +13,37 @@ use super::{Clock, Cut, FullStatus, Outage, Part, Refusal, Wanted};
 /// Whose fault a refusal is; what the client caused never counts against the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The caller's: another try of the same request changes nothing.
+    /// The client's: repeating the same request changes nothing.
     Client,
     /// The model server's.
     Upstream,
-    /// Nobody's: there is one slot and it is taken, or a person said no.
+    /// Of no program: the slot is in use, or a person paused or cancelled.
     Capacity,
     /// The gateway's own.
     Gateway,
 }
 
-/// What a caller is told about trying again.
+/// Retry advice for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// `x-should-retry: false`.
     Never,
     /// `x-should-retry: true` and a `Retry-After` of this long.
     After(Duration),
-    /// `x-should-retry: false` for programs, with a `Retry-After` for people who look.
+    /// `x-should-retry: false` for programs, with a `Retry-After` for people who read it.
     NotByItself(Duration),
     /// Nothing beyond the status (a relayed error that gave no advice).
     AsStatusSays,
 }
 
-/// How loud the log line is.
+/// Level of the log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Ordinary: the caller's mistake or a full line.
+    /// Ordinary: a client's mistake or a full queue.
     Info,
-    /// Somebody should look: the model server failed.
+    /// The model server failed.
     Warn,
-    /// A fault of our own.
+    /// An unexpected error of the gateway.
     Error,
 }
 
@@ -54,11 +54,17 @@ impl Refusal {
             Self::Unavailable { .. }
             | Self::Loading { .. }
             | Self::QueueTimeout { .. }
-            | Self::Paused { .. }
             | Self::MemoryPressure { .. }
             | Self::Interrupted { .. }
-            | Self::RepeatedCrash
             | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Paused { ends_in_time, .. } => {
+                if *ends_in_time {
+                    StatusCode::SERVICE_UNAVAILABLE
+                } else {
+                    StatusCode::LOCKED
+                }
+            }
+            Self::RepeatedCrash { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Overloaded { status, .. } => match status {
                 FullStatus::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
                 FullStatus::TooMany => StatusCode::TOO_MANY_REQUESTS,
@@ -100,7 +106,7 @@ impl Refusal {
             Self::Timeout { .. } => "LLM_TIMEOUT",
             Self::Upstream(_) => "LLM_UPSTREAM",
             Self::Interrupted { .. } => "LLM_INTERRUPTED",
-            Self::RepeatedCrash => "LLM_REPEATED_CRASH",
+            Self::RepeatedCrash { .. } => "LLM_REPEATED_CRASH",
             Self::Loop => "LLM_LOOP",
             Self::DialectUnsupported { .. } => "DIALECT_UNSUPPORTED",
             Self::RemoteModelBlocked { .. } => "REMOTE_MODEL_BLOCKED",
@@ -127,7 +133,7 @@ impl Refusal {
             Self::Unavailable { .. }
             | Self::Loading { .. }
             | Self::Timeout { .. }
-            | Self::RepeatedCrash
+            | Self::RepeatedCrash { .. }
             | Self::Loop => Fault::Upstream,
             Self::Interrupted { how } => match how {
                 Cut::Reset | Cut::ProcessGone { .. } | Cut::NoFinish => Fault::Upstream,
@@ -139,7 +145,7 @@ impl Refusal {
             | Self::MemoryPressure { .. }
             | Self::ShuttingDown => Fault::Capacity,
             Self::Upstream(error) => {
-                // A redirect, or a success that is no answer, is nothing its caller did.
+                // A redirect, or a success that is not an answer, is not the client's fault.
                 if error.status.is_client_error() {
                     Fault::Client
                 } else {
@@ -165,7 +171,7 @@ impl Refusal {
         }
     }
 
-    /// How loud its log line is.
+    /// Level of its log line.
     pub fn severity(&self) -> Severity {
         match self.fault() {
             Fault::Client | Fault::Capacity => Severity::Info,
@@ -174,7 +180,7 @@ impl Refusal {
         }
     }
 
-    /// What the caller is told about trying again.
+    /// Its retry advice.
     pub fn retry(&self) -> Retry {
         match self {
             Self::Unavailable { retry_in, .. }
@@ -182,9 +188,23 @@ impl Refusal {
             | Self::QueueTimeout { retry_in, .. }
             | Self::MemoryPressure { retry_in, .. } => Retry::After(*retry_in),
             Self::Loading { .. } => Retry::After(Duration::from_secs(5)),
-            Self::Paused { left: Some(left) } => Retry::NotByItself(*left),
-            Self::Paused { left: None } => Retry::Never,
+            Self::Paused {
+                left: Some(left),
+                ends_in_time: true,
+            } => Retry::After(*left),
+            Self::Paused { .. } => Retry::Never,
+            Self::RepeatedCrash { left } if *left <= Duration::from_secs(60) => {
+                Retry::NotByItself(*left)
+            }
+            Self::RepeatedCrash { .. } => Retry::Never,
             Self::Upstream(error) => match error.retry_after {
+                // Of all 4xx only 429 may succeed unchanged.
+                Some(seconds)
+                    if error.status.is_client_error()
+                        && error.status != StatusCode::TOO_MANY_REQUESTS =>
+                {
+                    Retry::NotByItself(Duration::from_secs(seconds))
+                }
                 Some(seconds) => Retry::After(Duration::from_secs(seconds)),
                 None => Retry::AsStatusSays,
             },
@@ -196,7 +216,6 @@ impl Refusal {
             Self::ContextOverflow { .. }
             | Self::Timeout { .. }
             | Self::Interrupted { .. }
-            | Self::RepeatedCrash
             | Self::Loop
             | Self::DialectUnsupported { .. }
             | Self::RemoteModelBlocked { .. }
@@ -213,95 +232,101 @@ impl Refusal {
         }
     }
 
-    /// What happened and what to do, in one or two sentences, for the caller.
+    /// What happened and what to do, in one or two sentences, for the client.
     pub fn message(&self) -> String {
         match self {
             Self::Unavailable { outage, retry_in } => {
                 let when = seconds(*retry_in);
-                format!("{outage}. OneSlot looks again in {when}; start the model server or run `oneslotd doctor`")
+                format!("{outage}. OneSlot checks again in {when}; start the model server or run `oneslotd doctor`")
             }
             Self::Loading { waited } => format!(
-                "The model is still loading after {}. Try again in a few seconds",
+                "The model is still loading after {}. Retry in a few seconds",
                 seconds(*waited)
             ),
-            Self::Overloaded { waiting, retry_in, .. } => format!(
-                "The line is full: one request runs and {waiting} wait. Try again in about {}",
-                seconds(*retry_in)
-            ),
+            Self::Overloaded { waiting, retry_in, .. } => {
+                let verb = if *waiting == 1 { "is" } else { "are" };
+                format!(
+                    "The queue is full: 1 request is running and {waiting} {verb} waiting. Retry in about {}",
+                    seconds(*retry_in)
+                )
+            }
             Self::QueueTimeout { waited, .. } => format!(
-                "Waited {} in line without a turn. Try again later, or raise queue.max_wait_s",
+                "The request waited {} in the queue without being started. Retry later, or raise queue.max_wait_s",
                 seconds(*waited)
             ),
-            Self::Paused { left: Some(left) } => format!(
+            Self::Paused { left: Some(left), .. } => format!(
                 "Inference is paused for another {}. Resume it with `oneslotd resume`",
                 seconds(*left)
             ),
-            Self::Paused { left: None } => "Inference is paused. Resume it with `oneslotd resume`".to_owned(),
+            Self::Paused { left: None, .. } => "Inference is paused. Resume it with `oneslotd resume`".to_owned(),
             Self::MemoryPressure { cause, .. } => format!(
-                "Memory is critically short ({cause}), so the request was not started. Close something large or try again"
+                "Memory is critically low ({cause}), so the request was not started. Close a large program or retry later"
             ),
             Self::ContextOverflow { needed, reserved, window } => format!(
-                "This model's maximum context length is {window} tokens. However, the part of your messages that may not be cut needs {needed} tokens and {reserved} are kept free for the answer. Shorten the messages, or load the model with a larger window"
+                "This model's maximum context length is {window} tokens. However, the messages that must be kept need {needed} tokens and {reserved} are reserved for the answer. Shorten the messages, or load the model with a larger window"
             ),
             Self::Timeout { clock, limit } => {
                 let limit = seconds(*limit);
                 match clock {
-                    Clock::FirstByte => format!("The model server sent nothing within {limit} of dispatch. It may be stuck: check it, or raise timeouts.first_byte_s"),
-                    Clock::Stall => format!("The model server stopped sending for {limit} in the middle of its answer"),
-                    Clock::Total => format!("The answer was not finished within {limit}. Ask for fewer tokens, stream it, or raise timeouts.total_s"),
+                    Clock::FirstByte => format!("The model server sent nothing within {limit}. Check whether it is stuck, or raise timeouts.first_byte_s"),
+                    Clock::Stall => format!("The model server sent nothing for {limit} in the middle of its answer"),
+                    Clock::Total => format!("The answer was not complete within {limit}. Request fewer tokens, use a stream, or raise timeouts.total_s"),
                 }
             }
             Self::Upstream(error) => {
                 let (status, excerpt) = (error.status.as_u16(), &error.excerpt);
                 match (excerpt.is_empty(), error.status.is_success()) {
                     (true, false) => format!("The model server answered {status} without a message"),
-                    (true, true) => format!("The model server answered {status}, but with an error without a message"),
-                    (false, true) => format!("The model server answered {status}, but with no answer: {excerpt}"),
+                    (true, true) => format!("The model server answered {status}, with an error that has no message"),
+                    (false, true) => format!("The model server answered {status}, but not with an answer: {excerpt}"),
                     (false, false) => format!("The model server answered {status}: {excerpt}"),
                 }
             }
             Self::Interrupted { how } => how.to_string(),
-            Self::RepeatedCrash => "The model server died twice while working on exactly this request, so it is not sent a third time. Change the request, or restart OneSlot to try again".to_owned(),
-            Self::Loop => "This request has been here before: upstream.base_url of this OneSlot leads back to it. Point it at the model server".to_owned(),
+            Self::RepeatedCrash { left } => format!(
+                "The model server crashed twice while it processed this request, so the request is not sent again for {}. Change the request",
+                seconds(*left)
+            ),
+            Self::Loop => "The request came back to OneSlot: its upstream.base_url leads to itself. Set it to the address of the model server".to_owned(),
             Self::DialectUnsupported { path, server, spoken_by } => format!(
-                "{server} does not answer {path}. Servers that do: {spoken_by}"
+                "{server} does not support {path}. Servers that do: {spoken_by}"
             ),
             Self::RemoteModelBlocked { model } => format!(
-                "The model {model} runs on somebody else's machine, and access.block_remote_models refuses that"
+                "The model {model} runs on another machine, which access.block_remote_models forbids. Choose a local model"
             ),
             Self::BadRequest { message, .. } => message.clone(),
-            Self::Unauthorized { wanted: Wanted::Key } => "A gateway key is required: send it as `Authorization: Bearer …` or `x-api-key`. `oneslotd key add NAME` makes one".to_owned(),
-            Self::Unauthorized { wanted: Wanted::Token } => "Control needs the token of this run, in the header x-oneslot-token: it is in the file control.token of the state directory, and the commands of `oneslotd` send it by themselves".to_owned(),
+            Self::Unauthorized { wanted: Wanted::Key } => "A gateway key is required: send it as `Authorization: Bearer …` or `x-api-key`. Create one with `oneslotd key add NAME`".to_owned(),
+            Self::Unauthorized { wanted: Wanted::Token } => "The control token is required in the header x-oneslot-token. It is in the file control.token of the state directory; the commands of `oneslotd` send it".to_owned(),
             Self::ForbiddenHost { host } => format!(
-                "The Host {host:?} is not one this gateway answers for. Use 127.0.0.1 or localhost with its port, or add the name to access.allowed_hosts"
+                "The Host {host:?} is not allowed. Use 127.0.0.1 or localhost with its port, or add the name to access.allowed_hosts"
             ),
             Self::ForbiddenOrigin { origin } => format!(
-                "Requests from {origin} are not allowed. Add the origin to access.allowed_origins to allow it"
+                "Requests from {origin} are not allowed. To allow them, add the origin to access.allowed_origins"
             ),
             Self::AdminBlocked { path } => format!(
-                "{path} manages models and is not relayed. Set access.allow_admin to relay it"
+                "{path} manages models and is not relayed. To relay it, set access.allow_admin"
             ),
             Self::NotFound { path } if NOT_YET.contains(&path.as_str()) => format!(
-                "OneSlot does not serve {path} yet: use /v1/chat/completions"
+                "OneSlot does not serve {path} yet. Use /v1/chat/completions"
             ),
             Self::NotFound { path } => format!(
-                "OneSlot has no route {path}. Use the base URL with /v1 for OpenAI clients; the README lists every route"
+                "OneSlot has no route {path}. Use the base URL with /v1 for OpenAI clients; docs/clients.md lists every route"
             ),
-            Self::MethodNotAllowed { allow } => format!("This route answers {allow} only"),
+            Self::MethodNotAllowed { allow } => format!("This route supports {allow} only"),
             Self::TooLarge { part, limit } => match part {
                 Part::Body => format!("The body is larger than {limit} bytes"),
-                Part::Head => format!("The request head is larger than {limit} bytes"),
+                Part::Head => format!("The request header is larger than {limit} bytes"),
                 Part::Fields => format!("The request has more than {limit} header fields"),
                 Part::Uri => format!("The request target is longer than {limit} bytes"),
-                Part::QueuedBytes => format!("The requests that wait hold {limit} bytes already. Try again when the line is shorter"),
-                Part::Uploads => format!("The requests that are being received hold {limit} bytes already. Try again when they are in"),
-                Part::Watchers => format!("{limit} watch already. Try again when one of them has left, or read /oneslot/status instead"),
+                Part::QueuedBytes => format!("The queued requests already hold {limit} bytes. Retry when the queue is shorter"),
+                Part::Uploads => format!("The uploads in progress already hold {limit} bytes. Retry when they are complete"),
+                Part::Watchers => format!("{limit} event streams are open already. Close one, or poll /oneslot/status instead"),
             },
             Self::UnsupportedMediaType { sent } => format!(
                 "Send an uncompressed JSON body with content-type application/json ({sent} was sent)"
             ),
-            Self::ShuttingDown => "OneSlot is shutting down".to_owned(),
-            Self::Internal => "OneSlot failed in an unexpected way; the log has the place. The model server was not at fault".to_owned(),
+            Self::ShuttingDown => "OneSlot is shutting down. Retry when it runs again".to_owned(),
+            Self::Internal => "OneSlot failed with an unexpected error; the log has its location. The model server did not cause it".to_owned(),
         }
     }
 }
@@ -312,21 +337,32 @@ impl fmt::Display for Outage {
             Self::NoneFound => "No model server was found on ports 11434, 1234 and 8080",
             Self::Refused => "The model server is not running: the connection was refused",
             Self::ConnectTimeout => "The model server did not accept a connection in time",
-            Self::Reset => "The model server closed the connection before its answer was whole",
+            Self::Reset => "The model server closed the connection before its answer was complete",
             Self::ProbeTimeout => "The model server did not answer the health check in time",
             Self::ProbeFailed => "The model server failed the health check",
-            Self::WrongBaseUrl => {
-                "Nothing answers /v1/models at upstream.base_url, so that address is wrong"
+            Self::WrongBaseUrl => "upstream.base_url is wrong: it has no /v1/models",
+            Self::Redirected => {
+                "The server at upstream.base_url answered with a redirect, which is not followed: set it to the address it leads to"
             }
-            Self::Garbled => "What answers at upstream.base_url does not speak HTTP properly",
-            Self::Loop => {
-                "upstream.base_url leads back to OneSlot itself, so no model server is reached"
+            Self::UntrustedCertificate => {
+                "The certificate of the server at upstream.base_url is not trusted: add its issuer to the system's certificates"
             }
+            Self::WrongCertificateName => {
+                "The certificate of the server at upstream.base_url is for another host name: use the name in the certificate"
+            }
+            Self::NotHttps => {
+                "The server at upstream.base_url speaks plain HTTP: set it to an address with http://"
+            }
+            Self::WantsHttps => {
+                "The server at upstream.base_url speaks HTTPS: set it to an address with https://"
+            }
+            Self::Garbled => "The server at upstream.base_url sent an invalid HTTP response",
+            Self::Loop => "upstream.base_url leads back to OneSlot itself",
             Self::ProcessGone { death } => return death.fmt(f),
             Self::Silent => {
-                "The model server went silent during a request and is given time to recover"
+                "The model server stopped responding during a request and is in its cooldown"
             }
-            Self::ServerError => "The model server failed a request and is given time to recover",
+            Self::ServerError => "The model server failed a request and is in its cooldown",
         })
     }
 }
@@ -334,12 +370,12 @@ impl fmt::Display for Outage {
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Reset => "The model server's connection broke in the middle of the answer: what came before is incomplete",
-            Self::ProcessGone { death } => return write!(f, "{death}, in the middle of the answer: what came before is incomplete"),
-            Self::NoFinish => "The model server ended the answer without its finish marker: what came before may be incomplete",
-            Self::Unbegun => "The request was cancelled by a person before it began",
-            Self::Cancelled => "The answer was stopped by a person: what came before is incomplete",
-            Self::ShuttingDown => "OneSlot was shut down in the middle of the answer: what came before is incomplete",
+            Self::Reset => "The connection to the model server broke in the middle of the answer, which is incomplete",
+            Self::ProcessGone { death } => return write!(f, "{death}, in the middle of the answer, which is incomplete"),
+            Self::NoFinish => "The model server ended the answer without a finish marker, so it may be incomplete",
+            Self::Unbegun => "The request was cancelled by a person before it was started",
+            Self::Cancelled => "The answer was cancelled by a person and is incomplete",
+            Self::ShuttingDown => "OneSlot was shut down in the middle of the answer, which is incomplete",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! A refusal on the wire: headers, the body in the caller's dialect, and its in-stream form.
+//! A refusal on the wire: headers, the body in the client's dialect, and its in-stream form.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Refusal, Retry};
 const CODE: HeaderName = HeaderName::from_static("x-oneslot-code");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// Whose shape an error body has.
+/// The format of an error body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
     /// `{"error": {"message", "type", "param", "code"}}`.
@@ -144,7 +144,7 @@ impl Refusal {
     }
 }
 
-/// The one SSE event that says a stream failed; after it the stream ends, without `[DONE]`.
+/// The SSE event that reports the failure of a stream, which then ends without `[DONE]`.
 pub fn in_stream_event(refusal: &Refusal) -> Bytes {
     Bytes::from(format!(
         "data: {}\n\n",

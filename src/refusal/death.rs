@@ -1,4 +1,4 @@
-//! How the model server's process ended, as far as that can be told from outside.
+//! How the model server's process ended, as far as that is visible from outside.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,20 +27,20 @@ pub enum HowEnded {
     Exited(u8),
     /// By this signal.
     Killed(u8),
-    /// The kernel killed it for want of memory: its own group counted that.
+    /// The kernel killed it because memory ran out, by its own cgroup's counter.
     OutOfMemory,
-    /// The kernel killed some process for want of memory at that time.
+    /// The kernel killed some process at that time because memory ran out.
     LikelyOutOfMemory,
-    /// The system does not tell.
+    /// Unknown.
     Unknown,
 }
 
 /// Whether memory was short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryThen {
-    /// It was, by the level of pressure or by the kernel's own act.
+    /// It was, by the level of pressure or a kill by the kernel.
     Short,
-    /// It was not, or nobody knows.
+    /// It was not, or that is unknown.
     NotShort,
 }
 
@@ -67,10 +67,10 @@ impl fmt::Display for Death {
                 write!(f, "The model server's process was ended by signal {signal}")?;
             }
             HowEnded::OutOfMemory => f.write_str(
-                "The model server's process was killed by the system for want of memory",
+                "The model server's process was killed by the system because memory ran out",
             )?,
             HowEnded::LikelyOutOfMemory => f.write_str(
-                "The model server's process is gone, and the system killed a process for want of memory at that time",
+                "The model server's process is gone, and the system killed a process at that time because memory ran out",
             )?,
             HowEnded::Unknown => f.write_str("The model server's process is gone")?,
         }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_death_is_told_with_what_is_known_and_no_more() {
+    fn a_death_is_described_by_what_is_known() {
         let all = Death {
             how: HowEnded::OutOfMemory,
             memory: MemoryThen::Short,
@@ -124,7 +124,7 @@ mod tests {
         };
         assert_eq!(
             all.to_string(),
-            "The model server's process was killed by the system for want of memory, after 12 minutes (it held 512 MiB; 40 MiB of RAM was available)"
+            "The model server's process was killed by the system because memory ran out, after 12 minutes (it held 512 MiB; 40 MiB of RAM was available)"
         );
         let least = Death {
             how: HowEnded::Unknown,

@@ -1,8 +1,8 @@
-//! Every "no" the gateway can say, in one closed set.
+//! Every refusal of the gateway, in one closed set.
 //!
 //! Status, code, whose fault, log level and retry advice are total functions of a [`Refusal`]:
-//! no other place in the program picks a status. What the *client* is told (the message, and an
-//! upstream's excerpt) is kept apart from what the *log* keeps (code, kind, lengths), so that
+//! nothing else in the program chooses a status. What the *client* gets (the message, and an
+//! upstream's excerpt) is separate from what the *log* gets (code, kind, lengths), so that
 //! nothing a user wrote can reach a log through an error text.
 //!
 //! Not here: when to refuse (the stages decide) and how it is sent ([`crate::proxy::body`]).
@@ -27,7 +27,7 @@ pub use death::{Death, HowEnded, MemoryThen};
 pub enum Refusal {
     /// The model server is gone: refused, reset before the first byte, or cooling down.
     Unavailable {
-        /// What was seen.
+        /// The cause.
         outage: Outage,
         /// Cooldown left.
         retry_in: Duration,
@@ -37,68 +37,73 @@ pub enum Refusal {
         /// How long this request waited for the load.
         waited: Duration,
     },
-    /// The line is full.
+    /// The queue is full.
     Overloaded {
-        /// How many wait at the moment of refusal.
+        /// Requests that are waiting.
         waiting: usize,
-        /// Line length × usual service time.
+        /// Queue length × usual service time.
         retry_in: Duration,
         /// 503, or 429 by `queue.full_status`.
         status: FullStatus,
     },
     /// Waited longer than `queue.max_wait_s`.
     QueueTimeout {
-        /// The wait, from arrival in the line to this refusal.
+        /// From arrival in the queue to this refusal.
         waited: Duration,
-        /// Line length × usual service time.
+        /// Queue length × usual service time.
         retry_in: Duration,
     },
     /// A person paused inference.
     Paused {
         /// Time left of a timed pause; `None` until a person resumes.
         left: Option<Duration>,
+        /// Whether the pause ends within the request's wait limit, so that a retry is worth it.
+        ends_in_time: bool,
     },
     /// Memory stayed critical until the wait ran out.
     MemoryPressure {
         /// The reading and the number that caused it, in words.
         cause: String,
-        /// When it is worth asking again.
+        /// When to retry.
         retry_in: Duration,
     },
     /// The prompt cannot fit, even after trimming.
     ContextOverflow {
-        /// Tokens that may not be cut.
+        /// Tokens that must be kept.
         needed: u64,
         /// Tokens kept free for the answer, margin included.
         reserved: u64,
         /// The window, in tokens.
         window: u64,
     },
-    /// The upstream was silent for too long.
+    /// The upstream exceeded a timeout.
     Timeout {
-        /// Which clock ran out.
+        /// Which timeout elapsed.
         clock: Clock,
         /// Its limit.
         limit: Duration,
     },
     /// The upstream answered with an error of its own.
     Upstream(UpstreamError),
-    /// The upstream ended in the middle of a stream.
+    /// The answer ended in the middle.
     Interrupted {
         /// How it ended.
         how: Cut,
     },
-    /// The same body was in flight at two deaths of the server.
-    RepeatedCrash,
-    /// The request has passed through this gateway already: its upstream leads back to it.
+    /// The same app's same body was in flight at two crashes of the server's process.
+    RepeatedCrash {
+        /// How much longer it is refused.
+        left: Duration,
+    },
+    /// The request has passed through this gateway before: its upstream leads back to it.
     Loop,
-    /// The server behind the gateway does not speak this dialect.
+    /// The upstream does not support this route.
     DialectUnsupported {
         /// The path that was asked for.
         path: String,
-        /// The server that does not have it.
+        /// The upstream.
         server: String,
-        /// Servers that do.
+        /// Servers that support it.
         spoken_by: &'static str,
     },
     /// A model that runs elsewhere, refused by `access.block_remote_models`.
@@ -123,7 +128,7 @@ pub enum Refusal {
         /// The host as sent, shortened.
         host: String,
     },
-    /// A web page (or an app) that is not on the list.
+    /// A web page or app whose Origin is not allowed.
     ForbiddenOrigin {
         /// The Origin as sent, shortened; or what Fetch metadata said.
         origin: String,
@@ -143,7 +148,7 @@ pub enum Refusal {
         /// Methods the route has, for `Allow`.
         allow: &'static str,
     },
-    /// Body, head or URI over its limit.
+    /// Body, header or URI over its limit.
     TooLarge {
         /// Which part.
         part: Part,
@@ -155,13 +160,13 @@ pub enum Refusal {
         /// What was sent.
         sent: String,
     },
-    /// The gateway is on its way out.
+    /// The gateway is shutting down.
     ShuttingDown,
-    /// A fault of our own.
+    /// An unexpected error of the gateway.
     Internal,
 }
 
-/// What was seen of an upstream that is not there.
+/// Why the upstream is not available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outage {
     /// No server was found on the ports `auto` looks at.
@@ -174,13 +179,23 @@ pub enum Outage {
     Reset,
     /// The health probe got no answer in time.
     ProbeTimeout,
-    /// The health probe got an answer that is not one of a model server.
+    /// The health probe got an answer that is not a model server's.
     ProbeFailed,
     /// `404` for `/v1/models`: the base URL is wrong.
     WrongBaseUrl,
-    /// The answer was not HTTP, or broke its own framing.
+    /// It answered with a redirect, which is not followed.
+    Redirected,
+    /// The system does not trust the server's certificate.
+    UntrustedCertificate,
+    /// The server's certificate is for another host name.
+    WrongCertificateName,
+    /// `https` is configured and the server speaks plain HTTP.
+    NotHttps,
+    /// `http` is configured and the server speaks HTTPS.
+    WantsHttps,
+    /// The answer was not valid HTTP.
     Garbled,
-    /// What answers is this gateway itself, perhaps through another one.
+    /// The upstream is this gateway itself, perhaps through another one.
     Loop,
     /// The upstream's process vanished.
     ProcessGone {
@@ -189,11 +204,11 @@ pub enum Outage {
     },
     /// A dispatched request got no answer in time.
     Silent,
-    /// It answered with an error that is not the request's own fault.
+    /// It answered with an error that the request did not cause.
     ServerError,
 }
 
-/// Which clock ran out; each has its own sentence.
+/// Which timeout elapsed; each has its own message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// From dispatch to the first byte of a stream.
@@ -213,38 +228,38 @@ pub enum Wanted {
     Token,
 }
 
-/// How a stream was cut.
+/// How an answer was interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// The connection was reset or ended inside the framing.
     Reset,
-    /// It was, because the server's process ended.
+    /// The connection was lost because the server's process ended.
     ProcessGone {
         /// How.
         death: Death,
     },
-    /// It ended politely, without its finish marker.
+    /// It ended cleanly, without a finish marker.
     NoFinish,
-    /// A person stopped it.
+    /// A person cancelled it.
     Cancelled,
-    /// A person took it out of the line: nothing had come yet.
+    /// A person cancelled it in the queue.
     Unbegun,
     /// The gateway is shutting down.
     ShuttingDown,
 }
 
-/// Which part of a request was too large, alone or with those of others.
+/// What was too large, in one request or in all together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The body.
     Body,
-    /// The request head.
+    /// The request header.
     Head,
     /// The number of header fields.
     Fields,
     /// The request target.
     Uri,
-    /// All bodies that wait together.
+    /// All queued bodies together.
     QueuedBytes,
     /// All large bodies that are being received together.
     Uploads,
@@ -252,13 +267,13 @@ pub enum Part {
     Watchers,
 }
 
-/// The status of a full line, by `queue.full_status`.
+/// The status of a full queue, by `queue.full_status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FullStatus {
     /// 503, the default.
     #[default]
     Unavailable,
-    /// 429, for gateways that want one word for capacity.
+    /// 429, for clients that treat it as a lack of capacity.
     TooMany,
 }
 

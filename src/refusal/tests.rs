@@ -1,4 +1,4 @@
-//! Every refusal against the contract of all refusals.
+//! Every refusal against the contract.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::*;
 
 const DIALECTS: [Dialect; 3] = [Dialect::OpenAi, Dialect::Ollama, Dialect::Anthropic];
 
-const OUTAGES: [Outage; 13] = [
+const OUTAGES: [Outage; 18] = [
     Outage::NoneFound,
     Outage::Refused,
     Outage::ConnectTimeout,
@@ -16,6 +16,11 @@ const OUTAGES: [Outage; 13] = [
     Outage::ProbeTimeout,
     Outage::ProbeFailed,
     Outage::WrongBaseUrl,
+    Outage::Redirected,
+    Outage::UntrustedCertificate,
+    Outage::WrongCertificateName,
+    Outage::NotHttps,
+    Outage::WantsHttps,
     Outage::Garbled,
     Outage::Loop,
     Outage::ProcessGone {
@@ -82,7 +87,10 @@ fn promised(refusal: &Refusal) -> (&'static str, u16) {
             ..
         } => ("LLM_OVERLOADED", 429),
         Refusal::QueueTimeout { .. } => ("LLM_QUEUE_TIMEOUT", 503),
-        Refusal::Paused { .. } => ("LLM_PAUSED", 503),
+        Refusal::Paused {
+            ends_in_time: true, ..
+        } => ("LLM_PAUSED", 503),
+        Refusal::Paused { .. } => ("LLM_PAUSED", 423),
         Refusal::MemoryPressure { .. } => ("LLM_MEMORY_PRESSURE", 503),
         Refusal::ContextOverflow { .. } => ("CONTEXT_OVERFLOW", 400),
         Refusal::Timeout { .. } => ("LLM_TIMEOUT", 504),
@@ -92,7 +100,7 @@ fn promised(refusal: &Refusal) -> (&'static str, u16) {
             _ => ("LLM_UPSTREAM", 503),
         },
         Refusal::Interrupted { .. } => ("LLM_INTERRUPTED", 503),
-        Refusal::RepeatedCrash => ("LLM_REPEATED_CRASH", 503),
+        Refusal::RepeatedCrash { .. } => ("LLM_REPEATED_CRASH", 422),
         Refusal::Loop => ("LLM_LOOP", 508),
         Refusal::DialectUnsupported { .. } => ("DIALECT_UNSUPPORTED", 404),
         Refusal::RemoteModelBlocked { .. } => ("REMOTE_MODEL_BLOCKED", 403),
@@ -143,6 +151,7 @@ fn timed(retry_in: Duration) -> Vec<Refusal> {
         },
         Refusal::Paused {
             left: Some(retry_in),
+            ends_in_time: true,
         },
         Refusal::MemoryPressure {
             cause: "3 % of RAM".to_owned(),
@@ -162,13 +171,18 @@ fn timed(retry_in: Duration) -> Vec<Refusal> {
 fn fixed() -> Vec<Refusal> {
     let path = || "/v1/nothing".to_owned();
     let mut all = vec![
-        Refusal::Paused { left: None },
+        Refusal::Paused {
+            left: None,
+            ends_in_time: false,
+        },
         Refusal::ContextOverflow {
             needed: 9_000,
             reserved: 288,
             window: 4_096,
         },
-        Refusal::RepeatedCrash,
+        Refusal::RepeatedCrash {
+            left: Duration::from_secs(600),
+        },
         Refusal::Loop,
         Refusal::DialectUnsupported {
             path: path(),
@@ -275,7 +289,7 @@ fn retry_after_is_whole_seconds_from_1_to_60_and_goes_with_its_advice() {
 }
 
 #[test]
-fn seconds_are_rounded_up_so_that_nobody_comes_back_too_early() {
+fn retry_after_is_rounded_up() {
     for (ms, seconds) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (59_001, 60)] {
         assert_eq!(retry_after_seconds(Duration::from_millis(ms)), seconds);
     }
@@ -309,7 +323,7 @@ fn a_code_is_in_capitals_and_means_one_kind_of_refusal() {
 }
 
 #[test]
-fn every_message_says_something_and_ends_without_a_full_stop() {
+fn every_message_has_content_and_no_full_stop() {
     for refusal in every_refusal() {
         let message = refusal.message();
         assert!(message.len() >= 10, "{message:?} of {refusal:?}");
@@ -330,8 +344,12 @@ fn fault_severity_and_advice_agree() {
         assert_eq!(refusal.severity(), severity, "{refusal:?}");
         match fault {
             Fault::Client => assert!(status.is_client_error(), "{refusal:?}"),
+            // A body that kills the server is not sent again: agents repeat every 5xx.
+            Fault::Upstream if matches!(refusal, Refusal::RepeatedCrash { .. }) => {
+                assert_eq!(status.as_u16(), 422);
+            }
             Fault::Upstream | Fault::Gateway => assert!(status.is_server_error(), "{refusal:?}"),
-            Fault::Capacity => assert!(matches!(status.as_u16(), 429 | 503), "{refusal:?}"),
+            Fault::Capacity => assert!(matches!(status.as_u16(), 423 | 429 | 503), "{refusal:?}"),
         }
         let relayed = matches!(refusal, Refusal::Upstream(_));
         if fault == Fault::Client && !relayed {
@@ -345,7 +363,7 @@ fn fault_severity_and_advice_agree() {
 }
 
 #[test]
-fn what_a_person_stopped_is_not_the_servers_fault() {
+fn a_cancelled_request_is_not_the_servers_fault() {
     for how in [Cut::Cancelled, Cut::Unbegun, Cut::ShuttingDown] {
         assert_eq!(Refusal::Interrupted { how }.fault(), Fault::Capacity);
     }
@@ -400,4 +418,16 @@ fn an_error_inside_a_stream_is_one_event_with_the_same_code() {
         assert_eq!(body["error"]["code"], refusal.client_code());
         assert!(!text.contains("[DONE]"));
     }
+}
+
+#[test]
+fn a_relayed_4xx_with_retry_after_is_not_retryable() {
+    for status in [400, 404, 409, 422] {
+        assert_eq!(
+            upstream(status, Some(3)).headers()["x-should-retry"],
+            "false"
+        );
+    }
+    assert_eq!(upstream(429, Some(3)).headers()["x-should-retry"], "true");
+    assert_eq!(upstream(503, Some(3)).headers()["x-should-retry"], "true");
 }

@@ -1,21 +1,16 @@
-//! An index over a chat body that keeps the body's own bytes.
+//! Request bodies: parsed once for what the gateway acts on, edited without touching other bytes.
 //!
-//! A body is scanned once; what the gateway needs to know is noted with the place where it
-//! stands. An edit cuts those places and leaves every other byte: unknown members, the spelling
-//! of numbers, key order, `null`s and white space pass as they came. An edit that changes
-//! nothing gives back the very same bytes.
+//! Unknown members, number spelling, key order, `null`s and white space stay as the client sent
+//! them. An edit that changes nothing returns the original buffer. A member that the gateway acts
+//! on may occur only once, because two parsers would read a duplicate in two ways.
 //!
-//! A member the gateway acts on may stand only once: two parsers would give it two meanings.
-//!
-//! Not here: what a chat costs and what is cut from it ([`crate::window`]).
+//! Not here: token counts and which messages are dropped ([`crate::window`]).
 
+pub mod dialect;
 mod edit;
-mod size;
 mod message;
 mod parse;
-mod scan;
-mod span;
-mod text;
+mod size;
 
 #[cfg(test)]
 #[expect(
@@ -25,103 +20,76 @@ mod text;
 )]
 mod tests;
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use crate::refusal::Refusal;
-use span::Span;
 
-pub use edit::{Edit, OlderLimit};
+pub use edit::Edit;
 pub use message::{CallId, Message, Role};
 pub use size::Size;
 
-/// A chat body and where everything stands in it.
+/// A chat body and the byte ranges of the members that the gateway acts on.
 #[derive(Debug, Clone)]
 pub struct Chat {
     raw: Bytes,
-    /// Behind the last member: where a new one goes.
+    /// End of the last member: new members are inserted here.
     end: usize,
     messages: Vec<Message>,
     model: Model,
-    stream: Streaming,
-    usage: Usage,
+    is_stream: bool,
+    wants_usage: bool,
     max_tokens: Option<Limit>,
     max_completion_tokens: Option<Limit>,
-    tools: Tools,
-    schema: Schema,
+    has_tools: bool,
+    wants_schema: bool,
     outside: Size,
-}
-
-/// Whether the answer is streamed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Streaming {
-    Asked,
-    NotAsked,
-}
-
-/// Whether the stream's last chunk should carry the usage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Usage {
-    Asked,
-    NotAsked,
-}
-
-/// Whether the model may call something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tools {
-    Offered,
-    None,
-}
-
-/// Whether the answer must follow a schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Schema {
-    Wanted,
-    None,
 }
 
 /// The member `model`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Model {
     Named(String),
-    /// There, but `null` or empty.
-    Blank(Span),
+    /// Present, but `null` or empty.
+    Blank(Range<usize>),
     Absent,
 }
 
-/// A token limit that is there, by whichever name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A token limit in the body.
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Limit {
-    span: Span,
+    range: Range<usize>,
     value: RequestedLimit,
 }
 
-/// What a limit says.
+/// The value of a token limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestedLimit {
     Tokens(u64),
-    /// −1: as long as it gets.
+    /// -1: no limit.
     Endless,
     Null,
 }
 
 impl Chat {
-    /// Reads a body.
+    /// Parses an OpenAI chat body.
     ///
     /// # Errors
     ///
-    /// [`Refusal::BadRequest`] when it is not JSON (UTF-8, at most 128 levels deep), not an
-    /// object, has no array of objects as `messages`, gives `model`, `messages`, `stream` or a
-    /// limit twice, or gives one of those a value of the wrong type.
+    /// [`Refusal::BadRequest`] when the body is not a JSON object (UTF-8, at most 128 levels
+    /// deep), has no array of objects as `messages`, repeats `model`, `messages`, `stream` or a
+    /// limit, or gives one of them a value of the wrong type.
     pub fn read(raw: Bytes) -> Result<Self, Refusal> {
-        parse::read(raw).map_err(parse::Malformed::refusal)
+        dialect::openai::read(raw)
     }
 
-    /// The body as it came.
+    /// The body as received.
     pub fn raw(&self) -> &Bytes {
         &self.raw
     }
 
-    /// The model asked for; `null` and the empty string name none.
+    /// The requested model; `None` if the member is absent, `null` or empty.
     pub fn model(&self) -> Option<&str> {
         match &self.model {
             Model::Named(name) => Some(name),
@@ -131,29 +99,29 @@ impl Chat {
 
     /// Whether the answer is to be streamed.
     pub fn is_stream(&self) -> bool {
-        self.stream == Streaming::Asked
+        self.is_stream
     }
 
     /// Whether `stream_options.include_usage` is true.
     pub fn wants_usage(&self) -> bool {
-        self.usage == Usage::Asked
+        self.wants_usage
     }
 
-    /// The limit asked for, in tokens: the smaller when both members give one. `null` and −1
-    /// ask for none.
+    /// The requested limit in tokens: the smaller one when both members give one. `null` and -1
+    /// request none.
     pub fn asked(&self) -> Option<u64> {
-        let limits = [self.max_tokens, self.max_completion_tokens];
+        let limits = [&self.max_tokens, &self.max_completion_tokens];
         limits.into_iter().flatten().filter_map(Limit::tokens).min()
     }
 
-    /// Whether `tools` or `functions` offer anything.
+    /// Whether `tools` or `functions` has an entry.
     pub fn has_tools(&self) -> bool {
-        self.tools == Tools::Offered
+        self.has_tools
     }
 
-    /// Whether `response_format` asks for JSON.
+    /// Whether `response_format` requests JSON.
     pub fn wants_schema(&self) -> bool {
-        self.schema == Schema::Wanted
+        self.wants_schema
     }
 
     /// The messages, in order.
@@ -161,20 +129,20 @@ impl Chat {
         &self.messages
     }
 
-    /// What counts towards the prompt beside the messages: tools, functions, response format.
+    /// Size of what counts towards the prompt besides the messages: tools, functions, response
+    /// format.
     pub fn outside(&self) -> Size {
         self.outside
     }
 
-    /// The body with `edit` applied: also what llama.cpp's
-    /// `/v1/chat/completions/input_tokens` counts for a set of kept messages.
+    /// The body with `edit` applied.
     pub fn edited(&self, edit: &Edit) -> Bytes {
         edit::apply(self, edit)
     }
 }
 
 impl Limit {
-    fn tokens(self) -> Option<u64> {
+    fn tokens(&self) -> Option<u64> {
         match self.value {
             RequestedLimit::Tokens(tokens) => Some(tokens),
             RequestedLimit::Endless | RequestedLimit::Null => None,

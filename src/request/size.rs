@@ -1,23 +1,24 @@
-//! How large a piece of a chat is, before anybody turns it into tokens.
+//! The size of a part of a chat in bytes, characters and attachments.
 //!
 //! Text is measured decoded: `\u4f60` is one character of three bytes. Attachments are counted,
-//! never measured: a picture costs the model what its resolution costs, not what its base64
-//! weighs.
+//! not measured: the cost of an image depends on its resolution, not on its base64.
 //!
-//! Not here: what a byte, a character or an attachment costs ([`crate::window`]).
+//! Not here: what a byte, a character or an attachment costs in tokens ([`crate::window`]).
 
 use std::ops::AddAssign;
 
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memmem};
 
-/// A piece of a chat, measured.
+use super::parse::string_end;
+
+/// The size of a part of a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Size {
     /// UTF-8 bytes of its text.
     pub bytes: u64,
     /// Unicode scalar values of its text.
     pub scalars: u64,
-    /// Images, sounds, films and files.
+    /// Images, audio, video and files.
     pub media: u64,
 }
 
@@ -38,7 +39,7 @@ impl AddAssign for Size {
     }
 }
 
-/// Measures a piece of JSON text with its escapes decoded. Takes text the scanner has passed.
+/// Measures the text between a JSON string's quotes, escapes decoded. Takes validated text.
 pub(super) fn text(mut raw: &[u8]) -> Size {
     let mut size = Size::default();
     while let Some(found) = memchr(b'\\', raw) {
@@ -53,13 +54,12 @@ pub(super) fn text(mut raw: &[u8]) -> Size {
     size
 }
 
-/// Measures any JSON value: all its text, save that a base64 data URL is one attachment.
+/// Measures any JSON value: all its text, except that a base64 data URL is one attachment.
 pub(super) fn any(mut raw: &[u8]) -> Size {
     let mut size = Size::default();
     while let Some(quote) = memchr(b'"', raw) {
         let (outside, string) = raw.split_at(quote);
-        let length = string_length(string);
-        let (string, rest) = string.split_at(length.min(string.len()));
+        let (string, rest) = string.split_at(string_end(string, 1));
         size += plain_text(outside);
         size += if is_data_url(string) {
             Size::MEDIUM
@@ -82,7 +82,7 @@ fn plain_text(raw: &[u8]) -> Size {
     }
 }
 
-/// What an escape spells in UTF-8 bytes, and how long its spelling is.
+/// The length of an escaped character in UTF-8 bytes, and the length of its escape.
 fn escaped(raw: &[u8]) -> (u64, usize) {
     let Some(unit) = code_unit(raw) else {
         return (1, 2);
@@ -92,35 +92,22 @@ fn escaped(raw: &[u8]) -> (u64, usize) {
         0x80..0x800 => (2, 6),
         0xD800..0xDC00 => match code_unit(raw.get(6..).unwrap_or_default()) {
             Some(0xDC00..0xE000) => (4, 12),
-            // A lone half is replaced by U+FFFD wherever it is decoded at all.
+            // Decoders replace a lone surrogate by U+FFFD.
             _ => (3, 6),
         },
         _ => (3, 6),
     }
 }
 
-/// The number of a `\uXXXX` at the start of `raw`.
-pub(super) fn code_unit(raw: &[u8]) -> Option<u16> {
+/// The code unit of a `\uXXXX` at the start of `raw`.
+fn code_unit(raw: &[u8]) -> Option<u16> {
     let digits = raw.strip_prefix(b"\\u")?.get(..4)?;
     let digits = std::str::from_utf8(digits).ok()?;
     u16::from_str_radix(digits, 16).ok()
 }
 
-/// The length of the string at the start of `raw`, quotes included.
-fn string_length(raw: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(found) = raw.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
-        at += found;
-        if raw.get(at) == Some(&b'"') {
-            return at + 1;
-        }
-        at += 2;
-    }
-    raw.len()
-}
-
 fn is_data_url(string: &[u8]) -> bool {
-    // The media type stands in front of the marker and is short.
-    let head = string.get(..string.len().min(160)).unwrap_or_default();
-    head.starts_with(b"\"data:") && memmem::find(head, b";base64,").is_some()
+    // The media type precedes the marker and is short.
+    let start = string.get(..string.len().min(160)).unwrap_or_default();
+    start.starts_with(b"\"data:") && memmem::find(start, b";base64,").is_some()
 }

@@ -1,6 +1,6 @@
-//! What the passing of time and free room bring about: expired waits, the next dispatch, probes.
+//! Expired waits, the next dispatch and due probes.
 //!
-//! Called after every event, so that no event has to know what else it may have made possible.
+//! Runs after every event, so that no transition has to know what else it made possible.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use super::{
 
 impl Scheduler {
     pub(super) fn advance(&mut self, now: Now, out: &mut Vec<Action>) {
-        while self.slots.take_settled(now.at).is_some() {}
+        self.slots.release_settled(now.at);
         if self.pause.is_some_and(|pause| pause.is_over(now.unix_ms)) {
             self.pause = None;
             out.push(Action::PauseChanged(None));
         }
         self.expire(now, out);
         self.dispatch(now, out);
-        self.turn_away(out);
+        self.refuse_queued(out);
         self.prove(now, out);
         self.probe_when_due(now, out);
     }
@@ -81,8 +81,10 @@ impl Scheduler {
     fn end_of_wait(&self, ticket: &Ticket, now: Now) -> Refusal {
         let waited = now.at.saturating_sub(ticket.arrived);
         if let Some(pause) = self.pause {
+            let wait = ticket.deadline.saturating_sub(ticket.arrived);
             return Refusal::Paused {
                 left: pause.left(now.unix_ms),
+                ends_in_time: pause.ends_within(wait, now.unix_ms),
             };
         }
         match self.health.state() {
@@ -104,7 +106,7 @@ impl Scheduler {
                 }
                 Refusal::QueueTimeout {
                     waited,
-                    retry_in: self.wait_estimate(),
+                    retry_in: self.wait_estimate(now),
                 }
             }
         }
@@ -112,7 +114,7 @@ impl Scheduler {
 
     fn dispatch(&mut self, now: Now, out: &mut Vec<Action>) {
         if self.is_held() {
-            self.return_checking_to_line();
+            self.requeue_checking();
             return;
         }
         while self.slots.has_room(self.rules.slots) && self.slots.checking().is_none() {
@@ -127,29 +129,29 @@ impl Scheduler {
         }
     }
 
-    /// Pause and critical memory hold the line; so does the way out.
+    /// Whether dispatch is held: by a pause, critical memory or shutdown.
     fn is_held(&self) -> bool {
         self.pause.is_some() || self.pressure == Level::Critical || self.closing
     }
 
-    /// The head of the line, unless the upstream's state says that nothing may be sent for it.
+    /// The first queued request, unless the upstream's state forbids sending for it.
     fn take_dispatchable(&mut self, now: Now) -> Option<Ticket> {
-        let head = self.queue.head()?;
+        let first = self.queue.front()?;
         if let State::Down { until, .. } = self.health.state() {
-            // Those who waited through a cooldown are not sacrificed to try again: the probe at
-            // its end is nobody's, and its success takes the head.
-            if until > now.at || head.arrived < until {
+            // A request that waited through a cooldown does not risk a refusal by its own probe:
+            // the probe at the cooldown's end has no owner, and its success takes the first one.
+            if until > now.at || first.arrived < until {
                 return None;
             }
         }
-        self.queue.take_head()
+        self.queue.pop_front()
     }
 
     fn check(&mut self, ticket: Ticket, now: Now, out: &mut Vec<Action>) {
         let id = ticket.id;
         self.slots.check(ticket);
         match self.probe {
-            // A probe that is under way was sent for nobody: it now stands for this request.
+            // A probe in flight has no owner yet: it becomes this request's.
             Probe::InFlight { .. } => self.probe = Probe::InFlight { owner: Some(id) },
             Probe::None => {
                 if !matches!(self.health.state(), State::Loading { .. }) {
@@ -159,10 +161,10 @@ impl Scheduler {
         }
     }
 
-    /// On the way out nobody is left in line, also not who came back to it to wait for a load.
-    fn turn_away(&mut self, out: &mut Vec<Action>) {
+    /// At shutdown the queue is emptied, also of a request that was put back to wait for a load.
+    fn refuse_queued(&mut self, out: &mut Vec<Action>) {
         while self.closing
-            && let Some(ticket) = self.queue.take_head()
+            && let Some(ticket) = self.queue.pop_front()
         {
             out.push(Action::Refuse {
                 id: ticket.id,
@@ -171,8 +173,8 @@ impl Scheduler {
         }
     }
 
-    /// Whatever took the probe of a request that waits for proof (another upstream, an answer on
-    /// another slot), the request is not left without one.
+    /// Sends another probe for a request that waits for one, whatever took the first (another
+    /// upstream, an answer on another slot).
     fn prove(&mut self, now: Now, out: &mut Vec<Action>) {
         let waits = self.slots.checking().is_some() && self.probe == Probe::None;
         if !waits || matches!(self.health.state(), State::Loading { .. }) {
@@ -194,7 +196,7 @@ impl Scheduler {
                 self.grant(ticket, now, out);
             }
         } else if self.slots.has_room(self.rules.slots)
-            && let Some(ticket) = self.queue.take_head()
+            && let Some(ticket) = self.queue.pop_front()
         {
             self.grant(ticket, now, out);
         }
@@ -219,11 +221,12 @@ impl Scheduler {
         }
     }
 
-    fn send_probe(&mut self, now: Now, out: &mut Vec<Action>) {
+    pub(super) fn send_probe(&mut self, now: Now, out: &mut Vec<Action>) {
         let owner = self.slots.checking().map(|ticket| ticket.id);
         self.probe = Probe::InFlight { owner };
         self.next_probe = Some(now.at + self.probe_interval(now));
-        out.push(Action::Probe);
+        let limit = self.health.probe_limit(self.rules.misses);
+        out.push(Action::Probe { limit });
     }
 
     fn next_probe_at(&self, now: Now) -> Option<Duration> {
@@ -233,8 +236,8 @@ impl Scheduler {
         match self.health.state() {
             State::Down { until, outage } => {
                 let wanted = !self.queue.is_empty() || self.is_active(now);
-                // Nobody asks: a dead server is looked at as seldom as a quiet one. `auto` looks
-                // for a server every ten seconds anyway.
+                // With no request and no viewer a dead server is probed as seldom as an idle one.
+                // `auto` searches every ten seconds anyway.
                 let due = if wanted || outage == Outage::NoneFound {
                     until
                 } else {
@@ -243,7 +246,7 @@ impl Scheduler {
                 Some(due)
             }
             State::Loading { .. } => self.next_probe,
-            // Bytes from the upstream are proof enough.
+            // While a request is in flight its bytes are evidence enough.
             State::Unknown | State::Ready => self.next_probe.filter(|_| self.slots.running() == 0),
         }
     }

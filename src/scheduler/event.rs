@@ -1,5 +1,6 @@
-//! What happens to the scheduler, and what the scheduler wants done.
+//! Events fed to the scheduler, and the actions it answers with.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::memory::Level;
@@ -9,7 +10,7 @@ use crate::scheduler::queue::{Delivery, RequestId};
 
 use super::Rules;
 
-/// When an event happened: both clocks, read once by whoever feeds the scheduler.
+/// The time of an event on both clocks, read once by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
     /// Monotonic, since the gateway started.
@@ -18,7 +19,7 @@ pub struct Now {
     pub unix_ms: i64,
 }
 
-/// A request that wants the slot. Its whole body has been read.
+/// A request that needs the slot. Its whole body has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
     /// The request.
@@ -27,18 +28,26 @@ pub struct Arrival {
     pub bytes: usize,
     /// How the answer is delivered.
     pub delivery: Delivery,
-    /// A fingerprint of the body.
+    /// Hash of the body.
     pub body_hash: u64,
 }
 
-/// One thing that happened.
+/// One input of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A request asks for its turn.
-    Arrived(Arrival),
-    /// A request was turned away at the door: somebody wants the upstream, so it is looked after.
-    Rejected,
-    /// A request that had not been sent yet is gone: its client left.
+    /// A request needs the slot.
+    Arrived {
+        /// The request.
+        arrival: Arrival,
+        /// The calling app.
+        app: Arc<str>,
+    },
+    /// A request was refused before its body was read.
+    Rejected {
+        /// The calling app.
+        app: Arc<str>,
+    },
+    /// The client of a request that had not been sent yet left.
     Left {
         /// The request.
         id: RequestId,
@@ -50,7 +59,7 @@ pub enum Event {
     },
     /// Bytes came from the upstream.
     UpstreamAlive,
-    /// A dispatched request ended, in whatever way.
+    /// A dispatched request ended.
     Finished {
         /// The request.
         id: RequestId,
@@ -59,34 +68,34 @@ pub enum Event {
         /// From dispatch to the end.
         took: Duration,
     },
-    /// The upstream has let go of an aborted request.
+    /// The upstream has stopped working on an aborted request.
     Settled {
-        /// The request that was aborted.
+        /// The aborted request.
         id: RequestId,
     },
-    /// The probe asked for came back.
+    /// The probe that was asked for has ended.
     Probed(ProbeReport),
     /// Memory was read.
     Pressure {
         /// The level after hysteresis.
         level: Level,
-        /// The reading and number behind it.
+        /// The reading and the number behind it.
         cause: Option<String>,
     },
     /// The upstream's process ended.
     ProcessGone(Death),
-    /// The machine slept and is awake again.
+    /// The machine slept and has resumed.
     SystemResumed,
-    /// A person paused inference.
+    /// Inference was paused.
     Paused {
         /// Until when.
         pause: Pause,
-        /// What becomes of running answers.
+        /// What happens to running answers.
         running: Running,
     },
-    /// A person resumed inference.
+    /// Inference was resumed.
     Resumed,
-    /// A person wants to know now, or a new process listens on the upstream's port.
+    /// A person asked for a check, or a new process listens on the upstream's port.
     CheckNow,
     /// A person cancelled one request.
     Cancelled {
@@ -95,16 +104,16 @@ pub enum Event {
     },
     /// The configuration changed.
     Rules(Box<Rules>),
-    /// Another upstream was configured (or found): its health starts anew.
+    /// Another upstream was configured or found: its health starts as unknown.
     UpstreamChanged,
-    /// A panel opened or the last one closed.
+    /// The first viewer connected or the last one left.
     ViewersChanged {
         /// Whether at least one viewer is connected.
         watched: bool,
     },
-    /// No new work; what waits is refused.
+    /// Shutdown began: queued requests are refused, arrivals as well.
     ShutDown,
-    /// Everything in flight is cut.
+    /// Every answer in flight is stopped.
     CancelAll(Cut),
     /// Time passed.
     Tick,
@@ -117,43 +126,43 @@ pub enum Ending {
     Complete,
     /// The upstream answered with an error that is the request's own fault: a sign of life.
     Answered,
-    /// Nothing was sent after all.
+    /// Nothing was sent.
     Unsent,
     /// The connection was not made, or the upstream answered with an error of its own.
     Failed(Outage),
-    /// The upstream went away while it worked on this request.
+    /// The connection broke while the upstream worked on this request.
     Died(Outage),
-    /// One of our clocks ran out; the upstream may still be working.
+    /// A timeout of the gateway expired; the upstream may still be working.
     TimedOut,
     /// The client left or a person stopped it; the upstream may still be working.
     Abandoned,
 }
 
-/// What a probe found.
+/// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeReport {
     /// It answered.
     Alive {
-        /// With 401 or 403: alive, but it wants a key.
+        /// It answered 401 or 403: alive, but it requires a key.
         wants_key: bool,
     },
-    /// It said that its model is loading.
+    /// It answered that its model is loading.
     Loading,
-    /// It failed.
+    /// It failed, or timed out.
     Failed(Outage),
 }
 
-/// One thing to do.
+/// One output of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// It is this request's turn.
+    /// Dispatch this request.
     Grant {
         /// The request.
         id: RequestId,
         /// What the plan needs to know.
         grant: Grant,
     },
-    /// This request is refused.
+    /// Refuse this request.
     Refuse {
         /// The request.
         id: RequestId,
@@ -161,27 +170,30 @@ pub enum Action {
         refusal: Refusal,
     },
     /// Send one probe.
-    Probe,
-    /// Cut a running request.
+    Probe {
+        /// From its start to the end of the answer.
+        limit: Duration,
+    },
+    /// Stop a running request.
     Stop {
         /// The request.
         id: RequestId,
-        /// What its client is told.
+        /// What its client is sent.
         cut: Cut,
     },
-    /// Find out when the upstream has let go of an aborted request, and say so.
+    /// Report when the upstream has stopped working on an aborted request.
     Settle {
-        /// The request that was aborted.
+        /// The aborted request.
         id: RequestId,
     },
-    /// The pause changed: keep it where it survives a restart.
+    /// The pause changed: write it where it survives a restart.
     PauseChanged(Option<Pause>),
 }
 
-/// What was true at the moment of a grant.
+/// The conditions at the moment of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Grant {
-    /// How many wait behind it.
+    /// How many requests are queued behind it.
     pub waiting: usize,
     /// Memory pressure.
     pub pressure: Level,

@@ -1,6 +1,6 @@
-//! Carries the scheduler's actions out: the only holder of the [`Scheduler`].
+//! The handle: the only holder of the [`Scheduler`], and the sender of its actions.
 //!
-//! Every call locks, applies one event, hands its actions on and unlocks; nothing is awaited under
+//! Each call locks, applies one event, passes its actions on and unlocks; nothing is awaited under
 //! the lock. Not here: the guards that requests hold ([`crate::scheduler::lease`]).
 
 use std::collections::HashMap;
@@ -15,37 +15,40 @@ use crate::scheduler::pause::Pause;
 use crate::scheduler::queue::RequestId;
 use crate::telemetry::live_stats::LiveStats;
 
-use super::{Action, Arrival, Event, Grant, Now, QueuedRequest, Rules, Scheduler};
+use super::{Action, Event, Grant, Now, Rules, Scheduler};
 
-/// Drives the scheduler. Cheap to clone; all clones share one scheduler.
+/// Drives the scheduler. Cheap to clone; all clones share one.
 #[derive(Debug, Clone)]
 pub struct SchedulerHandle {
     shared: Arc<Shared>,
 }
 
-/// What the gateway's background task does for the scheduler.
+/// Work for the gateway's background task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Send one probe and report it.
-    Probe,
-    /// Watch the upstream let go of an aborted request and report it.
+    /// Send one probe and report its result.
+    Probe {
+        /// From its start to the end of the answer.
+        limit: Duration,
+    },
+    /// Report when the upstream has stopped working on an aborted request.
     Settle {
-        /// The request that was aborted.
+        /// The aborted request.
         id: RequestId,
     },
-    /// Keep the pause in force where it survives a restart.
+    /// Write the pause in force where it survives a restart.
     KeepPause,
 }
 
-/// Where a request is told its turn.
+/// Carries the grant or the refusal to the request.
 pub(super) type Turn = oneshot::Sender<Result<Grant, Refusal>>;
 
-/// A request the scheduler knows, as the status shows it.
+/// A queued or running request, as the status shows it.
 #[derive(Debug)]
 pub struct Waiter {
     turn: Option<Turn>,
     stop: watch::Sender<Option<Cut>>,
-    /// What is shown of it.
+    /// Its live numbers.
     pub stats: Arc<LiveStats>,
 }
 
@@ -66,7 +69,7 @@ struct Table {
 }
 
 impl SchedulerHandle {
-    /// An owner of a new scheduler, and the effects it wants carried out.
+    /// A handle to a new scheduler, and the effects to carry out.
     pub fn new(
         rules: Rules,
         pause: Option<Pause>,
@@ -98,12 +101,12 @@ impl SchedulerHandle {
         self.shared.clock.clone()
     }
 
-    /// A number that grows whenever something may look different.
+    /// A number that grows with every change of what the status shows.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()
     }
 
-    /// Says that something outside the scheduler changed what the status shows.
+    /// Reports a change of the status outside the scheduler.
     pub fn touch(&self) {
         self.shared.changes.send_modify(|seq| *seq += 1);
     }
@@ -122,32 +125,17 @@ impl SchedulerHandle {
         read(&table.scheduler, &table.waiters, self.shared.clock.now())
     }
 
-    /// Whether an arrival would be refused right now.
-    pub fn check_admission(&self) -> Option<Refusal> {
-        self.read(|scheduler, _, now| scheduler.check_admission(now))
+    /// The refusal that a request of `app` would get right now, before its body is read.
+    pub fn check_admission(&self, app: &str) -> Option<Refusal> {
+        let refusal = self.read(|scheduler, _, now| scheduler.check_admission(app, now))?;
+        self.apply(Event::Rejected { app: app.into() });
+        Some(refusal)
     }
 
-    /// Asks for a turn.
-    pub fn enqueue(&self, arrival: Arrival, stats: Arc<LiveStats>) -> QueuedRequest {
-        let (turn, wait) = oneshot::channel();
-        let (stop, stopped) = watch::channel(None);
-        self.lock().waiters.insert(
-            arrival.id,
-            Waiter {
-                turn: Some(turn),
-                stop,
-                stats,
-            },
-        );
-        let queued = QueuedRequest::new(self.clone(), arrival.id, wait, stopped);
-        self.apply(Event::Arrived(arrival));
-        queued
-    }
-
-    /// Ticks whenever time alone changes something; ends never.
+    /// Sends a tick whenever time alone changes something. Never returns.
     ///
     /// # Cancel safety
-    /// Dropping it stops the ticking and loses nothing.
+    /// Dropping it stops the ticks and loses nothing.
     pub async fn run(&self) {
         loop {
             let next = {
@@ -172,8 +160,8 @@ impl SchedulerHandle {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // A panic elsewhere must not take the gateway with it: the scheduler's own code cannot leave
-        // it half changed, since it does not call out.
+        // A panic elsewhere must not end the gateway: the scheduler's own code cannot leave it half
+        // changed, since it calls nothing outside.
         self.shared
             .table
             .lock()
@@ -182,7 +170,7 @@ impl SchedulerHandle {
 
     pub(super) fn apply(&self, event: Event) {
         let now = self.shared.clock.now();
-        // After a sleep every timer is late by as much.
+        // After sleep of the machine every timer is late.
         let late = matches!(event, Event::SystemResumed);
         let mut table = self.lock();
         let actions = table.scheduler.apply(event, now);
@@ -202,7 +190,7 @@ impl SchedulerHandle {
         self.touch();
     }
 
-    /// Every arm only hands something over; none waits or calls back into the scheduler.
+    /// Each arm only sends; none waits or calls back into the scheduler.
     fn act(&self, table: &mut Table, action: Action) {
         match action {
             Action::Grant { id, grant } => {
@@ -211,7 +199,7 @@ impl SchedulerHandle {
                     .get_mut(&id)
                     .and_then(|waiter| waiter.turn.take())
                 {
-                    // A receiver that is gone reports itself by its guard.
+                    // A request that is gone reports itself by its guard.
                     let _ = turn.send(Ok(grant));
                 }
             }
@@ -225,18 +213,30 @@ impl SchedulerHandle {
                     waiter.stop.send_replace(Some(cut));
                 }
             }
-            Action::Probe => self.effect(Effect::Probe),
+            Action::Probe { limit } => self.effect(Effect::Probe { limit }),
             Action::Settle { id } => self.effect(Effect::Settle { id }),
             Action::PauseChanged(_) => self.effect(Effect::KeepPause),
         }
     }
 
     fn effect(&self, effect: Effect) {
-        // Nobody carries effects out once the gateway is gone.
+        // The receiver ends with the gateway.
         let _ = self.shared.effects.send(effect);
     }
 
-    /// Another wait of a request that is seated already.
+    /// Adds the waiter of a request that is about to be queued.
+    pub(super) fn add_waiter(
+        &self,
+        id: RequestId,
+        turn: Turn,
+        stop: watch::Sender<Option<Cut>>,
+        stats: Arc<LiveStats>,
+    ) {
+        let turn = Some(turn);
+        self.lock().waiters.insert(id, Waiter { turn, stop, stats });
+    }
+
+    /// Lets a request that has a waiter already wait for another grant.
     pub(super) fn wait_again(&self, id: RequestId, turn: Turn) {
         if let Some(waiter) = self.lock().waiters.get_mut(&id) {
             waiter.turn = Some(turn);

@@ -1,7 +1,7 @@
-//! What is known of the upstream: a state that carries its own numbers, and the cooldown.
+//! Health of the upstream: its state, missed probes, failures and the cooldown.
 //!
-//! Invariants: arrivals never extend a cooldown; a success forgets all failures; loading is not
-//! a failure. Not here: the probe itself ([`crate::upstream`]) and who is refused
+//! Invariants: arrivals never extend a cooldown; a success resets failures and misses; loading is
+//! not a failure. Not here: the probe itself ([`crate::upstream`]) and which requests are refused
 //! ([`crate::scheduler`]).
 
 use std::time::Duration;
@@ -9,26 +9,34 @@ use std::time::Duration;
 use crate::memory::Level;
 use crate::refusal::Outage;
 
-/// No cooldown is longer, whatever the pressure.
+/// The longest cooldown, whatever the pressure.
 const COOLDOWN_CEILING: Duration = Duration::from_secs(60);
 
-/// While no server is found at all, the usual ports are looked at this often.
-const SEARCH_EVERY: Duration = Duration::from_secs(10);
+/// Between two searches on the usual ports while no server is found.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What the last evidence said.
+/// Limits of one probe. A probe that times out is sent again with the next limit: the server may
+/// be busy, or still reading a cancelled prompt.
+pub const PROBE_LIMITS: [Duration; 3] = [
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+];
+
+/// The state by the latest evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
-    /// Nothing was asked of it yet.
+    /// It was not probed yet.
     #[default]
     Unknown,
     /// It answered.
     Ready,
-    /// It said that its model is loading.
+    /// It answered that its model is loading.
     Loading {
         /// Since when.
         since: Duration,
     },
-    /// It failed.
+    /// It failed, or missed as many probes as the rules allow.
     Down {
         /// What was seen.
         outage: Outage,
@@ -37,21 +45,21 @@ pub enum State {
     },
 }
 
-/// How long a failed upstream is left alone.
+/// Length of the cooldown after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// After the first failure.
     pub base: Duration,
     /// The doubling stops here; equal to `base` for no doubling.
     pub max: Duration,
-    /// Whether memory pressure makes it longer.
+    /// Whether memory pressure lengthens it.
     pub stretch: Stretch,
 }
 
 /// Whether memory pressure lengthens a cooldown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stretch {
-    /// Twice at high, four times at critical: a process that died of memory needs room to reload.
+    /// Twice at high, four times at critical: a process killed for memory needs room to reload.
     UnderPressure,
     /// Never (preset `strict`).
     Never,
@@ -62,6 +70,7 @@ pub enum Stretch {
 pub struct Health {
     state: State,
     consecutive_failures: u32,
+    misses: u32,
     last_error: Option<Outage>,
     evidence: Option<Duration>,
     wants_key: bool,
@@ -83,17 +92,38 @@ impl Health {
         self.consecutive_failures
     }
 
-    /// The last failure, kept after recovery so that a person can read it.
+    /// Probes in a row that timed out.
+    pub fn misses(&self) -> u32 {
+        self.misses
+    }
+
+    /// Whether probes timed out and the upstream is asked again before it counts as down.
+    pub fn is_retrying(&self) -> bool {
+        self.misses > 0 && !self.is_down()
+    }
+
+    /// The limit of the next probe; `allowed` is [`Rules::misses`](crate::scheduler::Rules).
+    pub fn probe_limit(&self, allowed: u32) -> Duration {
+        let last = allowed.clamp(1, 3) - 1;
+        let [first, second, third] = PROBE_LIMITS;
+        match self.misses.min(last) {
+            0 => first,
+            1 => second,
+            _ => third,
+        }
+    }
+
+    /// The last failure or miss, kept after recovery so that a person can read it.
     pub fn last_error(&self) -> Option<Outage> {
         self.last_error
     }
 
-    /// When the upstream last showed life.
+    /// When the upstream last answered or sent bytes.
     pub fn evidence(&self) -> Option<Duration> {
         self.evidence
     }
 
-    /// Whether the upstream asked for a key at the last probe.
+    /// Whether the last probe was answered with 401 or 403.
     pub fn wants_key(&self) -> bool {
         self.wants_key
     }
@@ -101,12 +131,13 @@ impl Health {
     /// Whether evidence of life is younger than `fresh`; with `fresh` zero, never.
     pub fn is_fresh(&self, now: Duration, fresh: Duration) -> bool {
         self.state == State::Ready
+            && self.misses == 0
             && self
                 .evidence
                 .is_some_and(|at| now.saturating_sub(at) < fresh)
     }
 
-    /// Cooldown left; zero when there is none.
+    /// Cooldown left; zero outside one.
     pub fn cooldown_left(&self, now: Duration) -> Duration {
         match self.state {
             State::Down { until, .. } => until.saturating_sub(now),
@@ -118,11 +149,12 @@ impl Health {
     pub fn alive(&mut self, now: Duration) {
         self.state = State::Ready;
         self.consecutive_failures = 0;
+        self.misses = 0;
         self.evidence = Some(now);
     }
 
-    /// Notes what a probe said about keys.
-    pub fn asked_for_key(&mut self, wants: bool) {
+    /// Notes whether a probe was answered with 401 or 403.
+    pub fn set_wants_key(&mut self, wants: bool) {
         self.wants_key = wants;
     }
 
@@ -134,32 +166,34 @@ impl Health {
         };
         self.state = State::Loading { since };
         self.consecutive_failures = 0;
+        self.misses = 0;
+    }
+
+    /// Notes a probe that timed out. Returns whether the upstream is down for it: at the last of
+    /// `allowed` misses in a row, or because it was down already.
+    pub fn missed(&mut self, outage: Outage, allowed: u32) -> bool {
+        self.misses = self.misses.saturating_add(1);
+        self.last_error = Some(outage);
+        self.misses >= allowed || self.is_down()
     }
 
     /// any state => down, with a cooldown from now.
     pub fn failed(&mut self, outage: Outage, now: Duration, pressure: Level, backoff: Backoff) {
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         self.last_error = Some(outage);
-        let length = match outage {
-            Outage::NoneFound => SEARCH_EVERY,
-            Outage::Refused
-            | Outage::ConnectTimeout
-            | Outage::Reset
-            | Outage::ProbeTimeout
-            | Outage::ProbeFailed
-            | Outage::WrongBaseUrl
-            | Outage::Garbled
-            | Outage::Loop
-            | Outage::ProcessGone { .. }
-            | Outage::Silent
-            | Outage::ServerError => cooldown(self.consecutive_failures, pressure, backoff),
+        if !is_miss(outage) {
+            self.misses = 0;
+        }
+        let length = if outage == Outage::NoneFound {
+            SEARCH_INTERVAL
+        } else {
+            cooldown(self.consecutive_failures, pressure, backoff)
         };
         let until = now + length;
         self.state = State::Down { outage, until };
     }
 
-    /// down => down: what was seen is known better now. Says whether there was anything to
-    /// explain.
+    /// down => down, with a better explanation. Returns whether the upstream was down at all.
     pub fn explained(&mut self, outage: Outage) -> bool {
         let State::Down { until, .. } = self.state else {
             return false;
@@ -169,7 +203,7 @@ impl Health {
         true
     }
 
-    /// The cooldown that a failure now would start.
+    /// The cooldown that a failure would start now.
     pub fn next_cooldown(&self, pressure: Level, backoff: Backoff) -> Duration {
         cooldown(
             self.consecutive_failures.saturating_add(1),
@@ -192,6 +226,11 @@ impl Health {
     pub fn forget(&mut self) {
         *self = Self::default();
     }
+}
+
+/// Whether a failed probe timed out: the server may be alive, but busy.
+pub fn is_miss(outage: Outage) -> bool {
+    matches!(outage, Outage::ProbeTimeout | Outage::ConnectTimeout)
 }
 
 fn cooldown(failures: u32, pressure: Level, backoff: Backoff) -> Duration {
@@ -236,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn pressure_stretches_the_cooldown_but_never_past_a_minute() {
+    fn pressure_lengthens_the_cooldown_to_a_minute_at_most() {
         assert_eq!(
             cooldown(1, Level::High, BALANCED).as_secs(),
             6,
@@ -255,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_keeps_the_articles_three_seconds_whatever_happens() {
+    fn strict_cooldown_is_always_three_seconds() {
         assert_eq!(
             cooldown(9, Level::Critical, STRICT).as_secs(),
             3,
@@ -264,20 +303,38 @@ mod tests {
     }
 
     #[test]
-    fn a_success_forgets_failures_but_keeps_the_last_error_to_read() {
+    fn a_success_resets_failures_and_keeps_the_last_error() {
         let mut health = Health::default();
         health.failed(Outage::Refused, Duration::ZERO, Level::Normal, BALANCED);
         health.alive(Duration::from_secs(4));
         assert_eq!(
             health.consecutive_failures(),
             0,
-            "a success ends the row of failures"
+            "a success resets the count"
         );
         assert_eq!(
             health.last_error(),
             Some(Outage::Refused),
-            "a person may still want to read it"
+            "shown after recovery"
         );
+    }
+
+    #[test]
+    fn misses_raise_the_limit_of_the_next_probe() {
+        let mut health = Health::default();
+        health.alive(Duration::ZERO);
+        let mut limits = Vec::new();
+        for _ in 0..3 {
+            limits.push(health.probe_limit(3).as_secs());
+            health.missed(Outage::ProbeTimeout, 3);
+        }
+        assert_eq!(limits, [2, 5, 10]);
+        assert_eq!(health.probe_limit(3).as_secs(), 10, "the last one stays");
+        assert!(health.is_retrying());
+        assert_eq!(Health::default().probe_limit(1).as_secs(), 2, "strict");
+        health.alive(Duration::ZERO);
+        assert!(!health.is_retrying());
+        assert_eq!(health.probe_limit(3).as_secs(), 2, "a success resets it");
     }
 
     #[test]

@@ -1,19 +1,21 @@
-//! The guards by which a request holds its queued in the line and then its slot.
+//! The guards by which a request holds its place in the queue, and then its slot.
 //!
 //! Both report their end when dropped, so that a client that leaves, an early return and a panic
-//! free exactly what they held: a queued is left; a slot is given back, settled first if something
-//! had been sent. Not here: who gets a turn ([`super::Scheduler`]).
+//! free exactly what they held: the place in the queue, or the slot, which settles first if the
+//! request was sent. Not here: which request is dispatched ([`super::Scheduler`]).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
 use crate::refusal::{Cut, Refusal};
 use crate::scheduler::queue::RequestId;
+use crate::telemetry::live_stats::LiveStats;
 
-use super::{Ending, Event, Grant, SchedulerHandle};
+use super::{Arrival, Ending, Event, Grant, SchedulerHandle};
 
-/// A queued in the line. Dropping it leaves the line.
+/// A place in the queue. Dropping it leaves the queue.
 #[derive(Debug)]
 pub struct QueuedRequest {
     scheduler: SchedulerHandle,
@@ -23,8 +25,8 @@ pub struct QueuedRequest {
     held: bool,
 }
 
-/// The slot, for one request. Dropping it gives the slot back, settled first if something had
-/// been sent.
+/// The slot, for one request. Dropping it gives the slot back, which settles first if the request
+/// was sent.
 #[derive(Debug)]
 pub struct Lease {
     scheduler: SchedulerHandle,
@@ -42,8 +44,21 @@ enum LeaseState {
     Ended,
 }
 
+impl SchedulerHandle {
+    /// Queues a request, or dispatches it at once.
+    pub fn enqueue(&self, arrival: Arrival, stats: Arc<LiveStats>) -> QueuedRequest {
+        let (turn, wait) = oneshot::channel();
+        let (stop, stopped) = watch::channel(None);
+        let app = stats.app.as_str().into();
+        self.add_waiter(arrival.id, turn, stop, stats);
+        let queued = QueuedRequest::new(self.clone(), arrival.id, wait, stopped);
+        self.apply(Event::Arrived { arrival, app });
+        queued
+    }
+}
+
 impl QueuedRequest {
-    pub(super) fn new(
+    fn new(
         scheduler: SchedulerHandle,
         id: RequestId,
         turn: oneshot::Receiver<Result<Grant, Refusal>>,
@@ -58,13 +73,13 @@ impl QueuedRequest {
         }
     }
 
-    /// Waits for the turn.
+    /// Waits for the slot.
     ///
     /// # Errors
-    /// The refusal, when there is none.
+    /// The refusal that ended the wait.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the line.
+    /// Dropping the future leaves the queue.
     pub async fn acquire(mut self) -> Result<Lease, Refusal> {
         let verdict = (&mut self.turn).await;
         match verdict {
@@ -83,7 +98,7 @@ impl QueuedRequest {
                 self.held = false;
                 Err(refusal)
             }
-            // The scheduler never drops a sender unanswered; if it did, that is our fault.
+            // The scheduler never drops a sender without an answer.
             Err(_) => Err(Refusal::Internal),
         }
     }
@@ -99,44 +114,44 @@ impl Drop for QueuedRequest {
 }
 
 impl Lease {
-    /// What was true when it was granted.
+    /// The conditions at its grant.
     pub fn grant(&self) -> Grant {
         self.grant
     }
 
-    /// Notes that the request goes to the upstream now: from here on, giving up means settling.
+    /// Notes that the request is sent now: from here on an abort settles.
     pub fn sent(&mut self) {
         self.state = LeaseState::Sent;
     }
 
-    /// Notes that nothing of the request is with the upstream after all.
+    /// Notes that the upstream has nothing of the request after all.
     pub fn unsent(&mut self) {
         self.state = LeaseState::Unsent;
     }
 
-    /// Since when it is held, on the gateway's monotonic clock.
+    /// When it was granted, on the gateway's monotonic clock.
     pub fn since(&self) -> Duration {
         self.since
     }
 
-    /// Says that bytes came from the upstream.
+    /// Reports bytes from the upstream.
     pub fn alive(&self) {
         self.scheduler.apply(Event::UpstreamAlive);
     }
 
-    /// Resolves when the request is to be cut, with what its client is told.
+    /// Resolves when the request must stop, with the reason for its client.
     ///
     /// # Cancel safety
     /// May be dropped and called again.
     pub async fn stopped(&mut self) -> Cut {
         match self.stop.wait_for(Option::is_some).await {
             Ok(cut) => cut.unwrap_or(Cut::Cancelled),
-            // The waiter outlives the lease; without one nobody can stop it.
+            // The waiter outlives the lease; without it the request cannot be stopped.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// A view of the stop signal that can be polled beside the lease.
+    /// The stop signal, to be polled beside the lease.
     pub fn stop_signal(&self) -> watch::Receiver<Option<Cut>> {
         self.stop.clone()
     }
@@ -146,7 +161,7 @@ impl Lease {
         self.end(ending);
     }
 
-    /// Keeps the slot, but waits for the upstream to be ready.
+    /// Keeps the slot, and waits until the upstream is ready.
     ///
     /// # Errors
     /// The refusal that ended the wait.

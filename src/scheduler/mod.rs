@@ -1,11 +1,11 @@
-//! The scheduler: the one owner of line, slots, health, pause and pressure.
+//! The scheduler: single owner of queue, slots, health, pause and memory pressure.
 //!
 //! [`Scheduler`] is a pure state machine. It is fed [`Event`]s with the time at which they happened
 //! and answers with [`Action`]s; it does no I/O and reads no clock, so that a seeded model test
 //! can drive it through millions of interleavings. [`SchedulerHandle`] carries the actions out.
 //!
-//! Invariants: at most `slots` requests are in flight upstream; a request is answered by exactly
-//! one `Grant` or `Refuse` while it waits; nothing is sent during a cooldown.
+//! Invariants: at most `slots` requests are in flight upstream; a queued request gets exactly one
+//! `Grant` or `Refuse`; nothing is sent during a cooldown.
 
 mod event;
 mod transitions;
@@ -15,6 +15,7 @@ pub mod slots;
 pub mod health;
 pub mod pause;
 mod crash_loop;
+mod estimate;
 mod handle;
 mod lease;
 #[cfg(test)]
@@ -36,30 +37,37 @@ pub use handle::{Effect, SchedulerHandle, Waiter};
 pub use lease::{Lease, QueuedRequest};
 
 use crash_loop::Crashes;
+use estimate::Estimate;
 
-/// The limits the scheduler goes by; a new set takes effect at the next event.
+/// The scheduler's limits; a new set takes effect at the next event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     /// Requests in flight upstream at once, at least 1.
     pub slots: usize,
-    /// Requests that may wait.
+    /// Requests that may be queued.
     pub max_waiting: usize,
-    /// Bytes all waiting bodies may hold together.
+    /// Bytes all queued bodies may hold together.
     pub max_bytes: usize,
     /// A stream's wait, from arrival to refusal.
     pub max_wait_stream: Duration,
     /// Any other request's wait.
     pub max_wait_whole: Duration,
-    /// Status of a full line.
+    /// Status of the refusal of a full queue.
     pub full_status: FullStatus,
     /// Evidence of life older than this is renewed before a dispatch.
     pub fresh: Duration,
-    /// Between two probes while something was asked lately; idle it is at least a minute.
+    /// Between two probes while requests arrived recently or a viewer is connected; else it is at
+    /// least a minute.
     pub idle_interval: Duration,
     /// Cooldown after failures.
     pub backoff: Backoff,
+    /// Probes in a row that time out before the upstream is down, at least 1.
+    pub misses: u32,
     /// How long a load may take, from the moment it was seen (or the arrival, if later).
     pub loading: Duration,
+    /// The longest time from an abort until the slot is free again, whatever the upstream's busy
+    /// signal says.
+    pub settle: Duration,
 }
 
 /// The state machine.
@@ -79,35 +87,30 @@ pub struct Scheduler {
     watched: bool,
     closing: bool,
     crashes: Crashes,
-    service_times: Vec<Duration>,
+    estimate: Estimate,
 }
 
-/// Whether a probe is under way, and whose it is.
+/// Whether a probe is in flight, and for which request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Probe {
     None,
     InFlight { owner: Option<RequestId> },
 }
 
-/// Idle probes are this far apart when nothing was asked for [`ACTIVE_FOR`].
+/// Between two idle probes when no request arrived for [`ACTIVE_FOR`] and no viewer is connected.
 const QUIET_INTERVAL: Duration = Duration::from_secs(60);
-/// "Something was asked lately".
+/// How long the upstream is probed at `idle_interval` after the last arrival.
 const ACTIVE_FOR: Duration = Duration::from_secs(300);
-/// Between two gentle probes of a server that is loading.
+/// Between two probes of a server that is loading.
 const LOADING_INTERVAL: Duration = Duration::from_secs(1);
-/// Service time assumed before any answer was seen.
-const USUAL_SERVICE: Duration = Duration::from_secs(10);
-/// How many service times the usual one is the median of.
-const SERVICE_TIMES: usize = 15;
-/// After this long memory is worth asking about again.
+/// Retry-After of a request refused for memory.
 const PRESSURE_RETRY: Duration = Duration::from_secs(10);
-/// From waking up to the first idle probe: a server that has just been thawed is slow.
-const WAKE_GRACE: Duration = Duration::from_secs(2);
-/// No abort settles longer, whatever the upstream's busy signal says.
-pub const SETTLE_CEILING: Duration = Duration::from_secs(10);
+/// From the end of the machine's sleep to the first idle probe: a server that has just resumed is
+/// slow.
+const RESUME_GRACE: Duration = Duration::from_secs(2);
 
 impl Scheduler {
-    /// A scheduler with nobody at it, and an upstream of which nothing is known.
+    /// A scheduler with an empty queue, and an upstream of unknown health.
     pub fn new(rules: Rules, pause: Option<Pause>) -> Self {
         Self {
             rules,
@@ -123,16 +126,16 @@ impl Scheduler {
             watched: false,
             closing: false,
             crashes: Crashes::default(),
-            service_times: Vec::with_capacity(SERVICE_TIMES),
+            estimate: Estimate::default(),
         }
     }
 
-    /// Takes one event and says what is to be done about it.
+    /// Applies one event; returns the actions to carry out.
     pub fn apply(&mut self, event: Event, now: Now) -> Vec<Action> {
         let mut out = Vec::new();
         match event {
-            Event::Arrived(arrival) => self.arrived(arrival, now, &mut out),
-            Event::Rejected => self.last_arrival = Some(now.at),
+            Event::Arrived { arrival, app } => self.arrived(arrival, app, now, &mut out),
+            Event::Rejected { app } => self.rejected(&app, now),
             Event::Left { id } => self.left(id),
             Event::NotReady { id } => self.not_ready(id, now),
             Event::UpstreamAlive => self.health.alive(now.at),
@@ -161,6 +164,8 @@ impl Scheduler {
             Event::Rules(rules) => self.rules = *rules,
             Event::UpstreamChanged => {
                 self.health.forget();
+                self.slots.release_settling();
+                self.crashes.clear_suspects();
                 self.probe = Probe::None;
                 self.next_probe = Some(now.at);
             }
@@ -173,13 +178,14 @@ impl Scheduler {
         out
     }
 
-    /// Whether an arrival would be refused right now, without joining: for a look before the
-    /// body is read.
-    pub fn check_admission(&self, now: Now) -> Option<Refusal> {
-        self.refusal_for_arrival(0, None, now)
+    /// Whether a request of `app` would be refused right now, before its body is read. Its delivery
+    /// is unknown then, so it gets the benefit of the longer wait.
+    pub fn check_admission(&self, app: &str, now: Now) -> Option<Refusal> {
+        let wait = self.rules.max_wait_stream.max(self.rules.max_wait_whole);
+        self.refusal_for_arrival(app, 0, None, wait, now)
     }
 
-    /// The line.
+    /// The queue.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
@@ -199,7 +205,7 @@ impl Scheduler {
         self.pause
     }
 
-    /// Memory pressure and the reading that caused it.
+    /// Memory pressure, and the reading that caused it.
     pub fn pressure(&self) -> (Level, Option<&str>) {
         (self.pressure, self.pressure_cause.as_deref())
     }
@@ -209,28 +215,18 @@ impl Scheduler {
         &self.rules
     }
 
-    /// The cooldown that a failure now would start.
+    /// The cooldown that a failure would start now.
     pub fn next_cooldown(&self) -> Duration {
         self.health.next_cooldown(self.pressure, self.rules.backoff)
     }
 
-    /// Whether no new work is taken.
+    /// Whether the gateway is shutting down.
     pub fn is_closing(&self) -> bool {
         self.closing
     }
 
-    /// Whether a probe is under way.
+    /// Whether a probe is in flight.
     pub fn is_probing(&self) -> bool {
         self.probe != Probe::None
-    }
-
-    /// The median of the last service times; ten seconds before any was seen.
-    pub fn usual_service(&self) -> Duration {
-        let mut sorted = self.service_times.clone();
-        sorted.sort_unstable();
-        sorted
-            .get(sorted.len() / 2)
-            .copied()
-            .unwrap_or(USUAL_SERVICE)
     }
 }

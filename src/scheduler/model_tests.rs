@@ -1,8 +1,8 @@
 //! A seeded model test: a million random events, every invariant checked after each.
 //!
 //! The model is the world around the scheduler: clients that arrive and leave, an upstream that
-//! answers, fails, loads and dies, a person who pauses and cancels. Run with
-//! `ONESLOT_MODEL_SEED` to repeat a failure (the seed is in its message).
+//! answers, fails, loads and dies, a person who pauses and cancels. `ONESLOT_MODEL_SEED` repeats a
+//! failure (the seed is in its message).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -147,10 +147,12 @@ impl World {
                 .map_or(Event::Tick, |id| Event::NotReady { id }),
             95 if self.pick(Known::Granted).is_some() => Event::UpstreamAlive,
             96 => {
-                // The report of a probe under way is about another server: nobody brings it.
+                // The report of a probe in flight is about another server: it never comes.
                 self.probes = 0;
                 Event::UpstreamChanged
             }
+            97 => Event::Rejected { app: "zed".into() },
+            98 => Event::ProcessGone(super::tests::death()),
             _ => Event::Tick,
         }
     }
@@ -166,12 +168,14 @@ impl World {
             Delivery::Whole
         };
         let body_hash = self.rng.random_range(0..50);
-        Event::Arrived(Arrival {
+        let arrival = Arrival {
             id,
             bytes: self.rng.random_range(0..2_000_000),
             delivery,
             body_hash,
-        })
+        };
+        let app = ["zed", "cline", "curl"][self.rng.random_range(0..3)].into();
+        Event::Arrived { arrival, app }
     }
 
     fn finish(&mut self) -> Event {
@@ -208,6 +212,7 @@ impl World {
                 wants_key: self.rng.random(),
             },
             6..=7 => ProbeReport::Loading,
+            8 => ProbeReport::Failed(Outage::ProbeTimeout),
             _ => ProbeReport::Failed(Outage::Refused),
         })
     }
@@ -255,7 +260,7 @@ impl World {
         for action in &actions {
             if cooling_before && !ends_cooldown {
                 assert!(
-                    !matches!(action, Action::Probe | Action::Grant { .. }),
+                    !matches!(action, Action::Probe { .. } | Action::Grant { .. }),
                     "seed {}: {action:?} was wanted during a cooldown",
                     self.seed
                 );
@@ -285,7 +290,7 @@ impl World {
                     "seed {seed}: only a waiting request is refused, and once"
                 );
             }
-            Action::Probe => {
+            Action::Probe { .. } => {
                 self.probes += 1;
                 assert_eq!(self.probes, 1, "seed {seed}: one probe at a time");
             }
@@ -300,7 +305,7 @@ impl World {
         }
     }
 
-    /// First come, first served: nobody who arrived earlier still waits for a first turn.
+    /// First come, first served: no earlier arrival still waits for its first grant.
     fn check_order(&mut self, granted: RequestId) {
         let (known, regranted) = (&self.known, &self.regranted);
         self.order.retain(|id| {
@@ -347,12 +352,12 @@ impl World {
             self.scheduler.queue().len() + usize::from(self.scheduler.slots().checking().is_some());
         assert_eq!(
             shown, waiting,
-            "seed {seed}: everyone who waits stands in the line, once"
+            "seed {seed}: every waiting request is queued, once"
         );
         let bound = self.scheduler.rules().max_waiting + self.slots_seen.max(3) + 1;
         assert!(
             shown <= bound,
-            "seed {seed}: the line is bounded, {shown} waited"
+            "seed {seed}: the queue is bounded, {shown} waited"
         );
         let bytes: usize = self
             .scheduler
@@ -363,18 +368,18 @@ impl World {
         assert_eq!(
             bytes,
             self.scheduler.queue().bytes(),
-            "seed {seed}: bytes are the line's own"
+            "seed {seed}: the queue counts its bytes"
         );
         let next = self.scheduler.next_wake(self.now);
         assert!(
             waiting == 0 || next.is_some() || self.probes > 0,
-            "seed {seed}: somebody waits and nothing will ever wake the scheduler"
+            "seed {seed}: a request waits and nothing will ever wake the scheduler"
         );
         let proving =
             self.probes > 0 || matches!(self.scheduler.health().state(), State::Loading { .. });
         assert!(
             self.scheduler.slots().checking().is_none() || proving,
-            "seed {seed}: a request waits for proof that nobody asks for"
+            "seed {seed}: a request waits for a probe that was never sent"
         );
         if let Some(next) = next {
             let due = self.scheduler.health().state() != State::Unknown || next >= self.now.at;
@@ -382,7 +387,7 @@ impl World {
         }
     }
 
-    /// Everything is answered in the end, and nothing is held.
+    /// Every request ends, and no slot is held.
     fn drain(&mut self) {
         self.feed(Event::Resumed);
         self.feed(Event::Pressure {
@@ -429,7 +434,7 @@ impl World {
         );
         assert!(
             self.scheduler.queue().is_empty(),
-            "seed {}: nobody is left in line",
+            "seed {}: no request is left in the queue",
             self.seed
         );
     }

@@ -1,7 +1,7 @@
-//! A pause by a person: until resumed, or until an absolute moment.
+//! A pause: until resumed, or until an absolute time.
 //!
 //! The deadline is wall time in Unix milliseconds, so that a pause of an hour survives a restart
-//! and the machine's sleep. Not here: where it is kept on disk ([`crate::state`]).
+//! and sleep of the machine. Not here: its file ([`crate::state`]).
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 /// A pause in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Unix time in milliseconds at which it ends by itself; `None`: when a person resumes.
+    /// Unix time in milliseconds at which it ends by itself; `None`: when it is resumed.
     pub until_ms: Option<i64>,
 }
 
-/// What becomes of the answers that run when a pause begins.
+/// What happens to running answers when a pause begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Running {
     /// They finish.
@@ -28,6 +28,11 @@ impl Pause {
     pub fn left(&self, unix_ms: i64) -> Option<Duration> {
         let left = self.until_ms?.saturating_sub(unix_ms);
         Some(Duration::from_millis(u64::try_from(left).unwrap_or(0)))
+    }
+
+    /// Whether it ends by itself within `wait`.
+    pub fn ends_within(&self, wait: Duration, unix_ms: i64) -> bool {
+        self.left(unix_ms).is_some_and(|left| left <= wait)
     }
 
     /// Whether it is over at `unix_ms`.

@@ -1,31 +1,34 @@
-//! The line: who waits, in order of arrival, within a bound of heads and of bytes.
+//! The queue: requests in order of arrival, limited in number and in bytes.
 //!
-//! Invariant: a ticket is in the line once or not at all, and nothing but the state machine in
-//! [`crate::scheduler`] moves one. Not here: who may join (the scheduler decides) and how long an answer
+//! Invariant: a ticket is in the queue at most once, and only the state machine in
+//! [`crate::scheduler`] moves one. Not here: whether a request may join, and how long an answer
 //! takes.
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Names one request for the whole of its life: in headers, records, log and control calls.
+/// Names one request for its whole life: in headers, records, log and control calls.
 ///
-/// The upper half is drawn once a run, so that ids of two runs do not collide in a log.
+/// The upper half is random for each run, so that ids of two runs do not collide in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
-/// What the scheduler must know of a request that wants the slot.
+/// What the scheduler knows of a request that needs the slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
     /// The request.
     pub id: RequestId,
-    /// Bytes its body holds in memory while it waits.
+    /// The calling app.
+    pub app: Arc<str>,
+    /// Bytes its body holds in memory while it is queued.
     pub bytes: usize,
     /// Streams may wait longer: they can be kept alive.
     pub delivery: Delivery,
-    /// A fingerprint of the body, to recognise one that kills the server.
+    /// Hash of the body, to recognise one that kills the server.
     pub body_hash: u64,
-    /// When it joined, on the gateway's monotonic clock.
+    /// When it arrived, on the gateway's monotonic clock.
     pub arrived: Duration,
     /// When its wait ends, on the same clock.
     pub deadline: Duration,
@@ -40,7 +43,7 @@ pub enum Delivery {
     Whole,
 }
 
-/// The requests that wait, first come first.
+/// The queued requests, first come first served.
 #[derive(Debug, Default)]
 pub struct Queue {
     waiting: VecDeque<Ticket>,
@@ -48,61 +51,51 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// How many wait.
+    /// The number of queued requests.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether no request is queued.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Bytes all waiting bodies hold together.
+    /// Bytes all queued bodies hold together.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Joins at the end.
-    pub fn join(&mut self, ticket: Ticket) {
+    /// Adds a request at the end.
+    pub fn push(&mut self, ticket: Ticket) {
         self.bytes += ticket.bytes;
         self.waiting.push_back(ticket);
     }
 
-    /// Goes back to the front: it had been taken for dispatch, and nothing was sent.
-    pub fn rejoin_first(&mut self, ticket: Ticket) {
+    /// Puts a request back to the front: it was taken for dispatch, and nothing was sent.
+    pub fn push_front(&mut self, ticket: Ticket) {
         self.bytes += ticket.bytes;
         self.waiting.push_front(ticket);
     }
 
-    /// Who is next.
-    pub fn head(&self) -> Option<&Ticket> {
+    /// The next request.
+    pub fn front(&self) -> Option<&Ticket> {
         self.waiting.front()
     }
 
-    /// Takes the next one out.
-    pub fn take_head(&mut self) -> Option<Ticket> {
+    /// Takes the next request out.
+    pub fn pop_front(&mut self) -> Option<Ticket> {
         let ticket = self.waiting.pop_front()?;
         self.bytes -= ticket.bytes;
         Some(ticket)
     }
 
-    /// Takes `id` out, wherever it stands; `None` if it is not in the line.
+    /// Takes `id` out, wherever it is; `None` if it is not queued.
     pub fn remove(&mut self, id: RequestId) -> Option<Ticket> {
-        let place = self.waiting.iter().position(|ticket| ticket.id == id)?;
-        let ticket = self.waiting.remove(place)?;
+        let position = self.waiting.iter().position(|ticket| ticket.id == id)?;
+        let ticket = self.waiting.remove(position)?;
         self.bytes -= ticket.bytes;
         Some(ticket)
-    }
-
-    /// Takes out one whose deadline has come, oldest first.
-    pub fn take_expired(&mut self, now: Duration) -> Option<Ticket> {
-        let id = self
-            .waiting
-            .iter()
-            .find(|ticket| ticket.deadline <= now)?
-            .id;
-        self.remove(id)
     }
 
     /// The tickets in order.

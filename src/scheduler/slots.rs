@@ -1,8 +1,8 @@
-//! The slots: who holds one, and in which of three states.
+//! The slots: which request holds one, and in which of three states.
 //!
-//! Invariant: never more occupants than the limit let in. A limit lowered later takes effect as
-//! leases return; nobody is thrown out. Not here: the lease itself, which lives in the response
-//! body ([`crate::proxy::body`]) and reports its end to the scheduler.
+//! Invariant: never more occupants than the limit that let them in. A limit lowered later takes
+//! effect as leases return; no request is evicted. Not here: the lease itself, which lives in the
+//! response body ([`crate::proxy::body`]) and reports its end to the scheduler.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::scheduler::queue::{RequestId, Ticket};
 /// One taken slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Occupant {
-    /// Next to be dispatched, once the upstream has proved to be ready.
+    /// Next to be dispatched, once a probe has shown that the upstream is ready.
     Checking {
         /// The request.
         ticket: Ticket,
@@ -25,8 +25,10 @@ pub enum Occupant {
     },
     /// Aborted: the upstream may still be working, so the slot is not free yet.
     Settling {
-        /// The request that was aborted.
-        id: RequestId,
+        /// The aborted request.
+        ticket: Ticket,
+        /// When it was aborted.
+        since: Duration,
         /// The latest end of settling.
         until: Duration,
     },
@@ -39,17 +41,23 @@ pub struct Slots {
 }
 
 impl Occupant {
-    /// The request that holds (or held) the slot.
-    pub fn id(&self) -> RequestId {
+    /// The request that holds the slot.
+    pub fn ticket(&self) -> &Ticket {
         match self {
-            Self::Checking { ticket } | Self::Running { ticket, .. } => ticket.id,
-            Self::Settling { id, .. } => *id,
+            Self::Checking { ticket }
+            | Self::Running { ticket, .. }
+            | Self::Settling { ticket, .. } => ticket,
         }
+    }
+
+    /// The id of the request that holds the slot.
+    pub fn id(&self) -> RequestId {
+        self.ticket().id
     }
 }
 
 impl Slots {
-    /// Whether one more may be taken under `limit`.
+    /// Whether one more slot may be taken under `limit`.
     pub fn has_room(&self, limit: usize) -> bool {
         self.held.len() < limit
     }
@@ -62,7 +70,27 @@ impl Slots {
             .count()
     }
 
-    /// The request that waits for proof of life, if there is one.
+    /// Requests the upstream may be working on: in flight, or aborted and not settled.
+    pub fn working(&self) -> usize {
+        self.held
+            .iter()
+            .filter(|one| !matches!(one, Occupant::Checking { .. }))
+            .count()
+    }
+
+    /// How long the oldest request in flight has been running; zero with none.
+    pub fn oldest_running(&self, now: Duration) -> Duration {
+        self.held
+            .iter()
+            .filter_map(|one| match one {
+                Occupant::Running { since, .. } => Some(now.saturating_sub(*since)),
+                Occupant::Checking { .. } | Occupant::Settling { .. } => None,
+            })
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// The request that waits for its probe, if there is one.
     pub fn checking(&self) -> Option<&Ticket> {
         self.held.iter().find_map(|one| match one {
             Occupant::Checking { ticket } => Some(ticket),
@@ -70,7 +98,12 @@ impl Slots {
         })
     }
 
-    /// Takes a slot for a request that is not proved yet.
+    /// The occupant that holds a slot for `id`.
+    pub fn get(&self, id: RequestId) -> Option<&Occupant> {
+        self.held.iter().find(|one| one.id() == id)
+    }
+
+    /// Takes a slot for a request that waits for its probe.
     pub fn check(&mut self, ticket: Ticket) {
         self.held.push(Occupant::Checking { ticket });
     }
@@ -80,27 +113,31 @@ impl Slots {
         self.held.push(Occupant::Running { ticket, since });
     }
 
-    /// Keeps the slot of an aborted request taken until `until`.
-    pub fn settle(&mut self, id: RequestId, until: Duration) {
-        self.held.push(Occupant::Settling { id, until });
+    /// Keeps the slot of a request aborted at `since` until `until` at the latest.
+    pub fn settle(&mut self, ticket: Ticket, since: Duration, until: Duration) {
+        self.held.push(Occupant::Settling {
+            ticket,
+            since,
+            until,
+        });
     }
 
-    /// Gives up the slot of `id`; what it was, or `None` if it held none.
+    /// Frees the slot of `id`; what it was, or `None` if it held none.
     pub fn release(&mut self, id: RequestId) -> Option<Occupant> {
-        let place = self.held.iter().position(|one| one.id() == id)?;
-        Some(self.held.swap_remove(place))
+        let position = self.held.iter().position(|one| one.id() == id)?;
+        Some(self.held.swap_remove(position))
     }
 
-    /// Gives up one slot whose settling time is over.
-    pub fn take_settled(&mut self, now: Duration) -> Option<RequestId> {
-        let id = self.held.iter().find_map(|one| match one {
-            Occupant::Settling { id, until } if *until <= now => Some(*id),
-            Occupant::Settling { .. } | Occupant::Checking { .. } | Occupant::Running { .. } => {
-                None
-            }
-        })?;
-        self.release(id);
-        Some(id)
+    /// Frees the slots whose settling has taken its longest time.
+    pub fn release_settled(&mut self, now: Duration) {
+        self.held
+            .retain(|one| !matches!(one, Occupant::Settling { until, .. } if *until <= now));
+    }
+
+    /// Frees all settling slots: the process that worked for them is gone.
+    pub fn release_settling(&mut self) {
+        self.held
+            .retain(|one| !matches!(one, Occupant::Settling { .. }));
     }
 
     /// The occupants, in no particular order.

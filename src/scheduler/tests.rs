@@ -1,10 +1,15 @@
-//! The scheduler's promises, one by one.
+//! The scheduler's contract, one behaviour per test.
 
 use super::*;
 use crate::refusal::{Cut, Outage};
-use crate::scheduler::health::Stretch;
+use crate::scheduler::health::{PROBE_LIMITS, Stretch};
 use crate::scheduler::pause::Running;
 use crate::scheduler::queue::Delivery;
+
+/// A probe with the first limit.
+const PROBE: Action = Action::Probe {
+    limit: PROBE_LIMITS[0],
+};
 
 pub(super) fn rules() -> Rules {
     Rules {
@@ -21,11 +26,13 @@ pub(super) fn rules() -> Rules {
             max: Duration::from_secs(15),
             stretch: Stretch::UnderPressure,
         },
+        misses: 3,
         loading: Duration::from_secs(330),
+        settle: Duration::from_secs(600),
     }
 }
 
-/// A scheduler, its time, and short words for events.
+/// A scheduler, its clock, and shorthands for events.
 struct Bench {
     scheduler: Scheduler,
     now: Now,
@@ -60,16 +67,28 @@ impl Bench {
     }
 
     fn arrive_with(&mut self, id: u64, body_hash: u64) -> Vec<Action> {
-        self.feed(Event::Arrived(Arrival {
+        self.arrive_from("zed", id, body_hash)
+    }
+
+    fn arrive_from(&mut self, app: &str, id: u64, body_hash: u64) -> Vec<Action> {
+        let arrival = Arrival {
             id: RequestId(id),
             bytes: 100,
             delivery: Delivery::Whole,
             body_hash,
-        }))
+        };
+        self.feed(Event::Arrived {
+            arrival,
+            app: app.into(),
+        })
     }
 
     fn alive(&mut self) -> Vec<Action> {
         self.feed(Event::Probed(ProbeReport::Alive { wants_key: false }))
+    }
+
+    fn missed(&mut self) -> Vec<Action> {
+        self.feed(Event::Probed(ProbeReport::Failed(Outage::ProbeTimeout)))
     }
 
     fn dead(&mut self) -> Vec<Action> {
@@ -88,6 +107,16 @@ impl Bench {
         self.now.at += Duration::from_millis(ms);
         self.now.unix_ms += ms as i64;
         self.feed(Event::Tick)
+    }
+}
+
+pub(super) fn death() -> crate::refusal::Death {
+    crate::refusal::Death {
+        how: crate::refusal::HowEnded::Unknown,
+        memory: crate::refusal::MemoryThen::NotShort,
+        resident: None,
+        available: None,
+        lived: None,
     }
 }
 
@@ -112,7 +141,7 @@ fn refused(actions: &[Action]) -> Vec<(u64, &'static str)> {
 }
 
 #[test]
-fn one_runs_four_wait_and_the_next_is_refused_at_once() {
+fn one_runs_four_wait_and_the_next_is_refused() {
     let mut bench = Bench::ready();
     assert_eq!(
         granted(&bench.arrive(1)),
@@ -125,7 +154,7 @@ fn one_runs_four_wait_and_the_next_is_refused_at_once() {
     assert_eq!(
         refused(&bench.arrive(6)),
         [(6, "LLM_OVERLOADED")],
-        "the line is full"
+        "the queue is full"
     );
     assert_eq!(
         bench.scheduler.queue().len(),
@@ -135,12 +164,12 @@ fn one_runs_four_wait_and_the_next_is_refused_at_once() {
     assert_eq!(
         granted(&bench.finish(1, Ending::Complete)),
         [2],
-        "the head is next"
+        "the first one is next"
     );
 }
 
 #[test]
-fn whoever_waits_for_proof_gets_a_new_probe_when_the_server_is_another_one() {
+fn another_upstream_is_probed_for_the_request_that_waits() {
     let two = Rules {
         slots: 2,
         ..rules()
@@ -149,22 +178,18 @@ fn whoever_waits_for_proof_gets_a_new_probe_when_the_server_is_another_one() {
     bench.alive();
     assert_eq!(granted(&bench.arrive(1)), [1]);
     bench.wait(2_000);
-    assert_eq!(
-        bench.arrive(2),
-        [Action::Probe],
-        "stale evidence is renewed"
-    );
+    assert_eq!(bench.arrive(2), [PROBE], "stale evidence is renewed");
     let actions = bench.feed(Event::UpstreamChanged);
     assert_eq!(
         actions,
-        [Action::Probe],
+        [PROBE],
         "the old probe says nothing of the new server, also while an answer runs"
     );
     assert_eq!(granted(&bench.alive()), [2]);
 }
 
 #[test]
-fn who_would_wait_for_a_load_on_the_way_out_is_told_too() {
+fn a_request_that_would_wait_for_a_load_at_shutdown_is_refused() {
     let mut bench = Bench::ready();
     bench.arrive(1);
     bench.feed(Event::ShutDown);
@@ -172,7 +197,7 @@ fn who_would_wait_for_a_load_on_the_way_out_is_told_too() {
     assert_eq!(refused(&actions), [(1, "SHUTTING_DOWN")]);
     assert!(
         bench.scheduler.queue().is_empty(),
-        "nobody is forgotten there"
+        "none is forgotten there"
     );
     assert_eq!(bench.scheduler.slots().iter().count(), 0);
 }
@@ -183,14 +208,14 @@ fn stale_evidence_is_renewed_before_a_dispatch() {
     bench.wait(1_500);
     assert_eq!(
         bench.arrive(1),
-        [Action::Probe],
-        "older than fresh_ms: asked first"
+        [PROBE],
+        "older than fresh_ms: probed first"
     );
     assert_eq!(granted(&bench.alive()), [1], "and then it is its turn");
 }
 
 #[test]
-fn the_request_whose_own_probe_failed_is_refused_and_those_behind_keep_their_place() {
+fn only_the_request_whose_own_probe_failed_is_refused() {
     let mut bench = Bench::ready();
     bench.wait(1_500);
     bench.arrive(1);
@@ -200,31 +225,27 @@ fn the_request_whose_own_probe_failed_is_refused_and_those_behind_keep_their_pla
         [(1, "LLM_UNAVAILABLE")],
         "its own probe failed"
     );
-    assert_eq!(
-        bench.scheduler.queue().len(),
-        1,
-        "the second keeps its queued"
-    );
+    assert_eq!(bench.scheduler.queue().len(), 1, "the second stays queued");
     assert_eq!(
         refused(&bench.arrive(3)),
         [(3, "LLM_UNAVAILABLE")],
         "known down: at once"
     );
     assert!(bench.wait(2_999).is_empty(), "no probe during the cooldown");
-    assert_eq!(bench.wait(1), [Action::Probe], "one probe at its end");
+    assert_eq!(bench.wait(1), [PROBE], "one probe at its end");
     assert!(
         refused(&bench.dead()).is_empty(),
-        "nobody is sacrificed to try again"
+        "a queued request does not risk its own probe"
     );
     assert_eq!(
         bench.wait(6_000),
-        [Action::Probe],
+        [PROBE],
         "the second cooldown is twice as long"
     );
     assert_eq!(
         granted(&bench.alive()),
         [2],
-        "success takes the next from the line"
+        "success takes the next from the queue"
     );
 }
 
@@ -242,11 +263,7 @@ fn arrivals_during_a_cooldown_do_not_extend_it() {
             "cooling down"
         );
     }
-    assert_eq!(
-        bench.wait(500),
-        [Action::Probe],
-        "3 s after the failure, not later"
-    );
+    assert_eq!(bench.wait(500), [PROBE], "3 s after the failure, not later");
 }
 
 #[test]
@@ -276,11 +293,7 @@ fn check_now_ends_a_cooldown_early() {
     bench.arrive(1);
     bench.arrive(2);
     bench.finish(1, Ending::Failed(Outage::Refused));
-    assert_eq!(
-        bench.feed(Event::CheckNow),
-        [Action::Probe],
-        "a person asked"
-    );
+    assert_eq!(bench.feed(Event::CheckNow), [PROBE], "a person asked");
     assert_eq!(granted(&bench.alive()), [2], "and it was back");
 }
 
@@ -295,7 +308,7 @@ fn loading_is_no_failure_and_the_request_waits_for_it() {
         0,
         "loading is not failure"
     );
-    assert_eq!(bench.wait(1_000), [Action::Probe], "gentle probes");
+    assert_eq!(bench.wait(1_000), [PROBE], "gentle probes");
     bench.feed(Event::Probed(ProbeReport::Loading));
     bench.wait(1_000);
     assert_eq!(granted(&bench.alive()), [1], "loaded");
@@ -303,9 +316,9 @@ fn loading_is_no_failure_and_the_request_waits_for_it() {
 
 #[test]
 fn a_load_that_outlasts_its_budget_is_refused_as_loading() {
-    let mut patient = rules();
-    patient.max_wait_whole = Duration::from_secs(1_000);
-    let mut bench = Bench::new(patient);
+    let mut long = rules();
+    long.max_wait_whole = Duration::from_secs(1_000);
+    let mut bench = Bench::new(long);
     bench.feed(Event::Probed(ProbeReport::Loading));
     bench.arrive(1);
     let mut seen = Vec::new();
@@ -333,31 +346,33 @@ fn a_dispatched_request_that_meets_a_loading_server_keeps_its_slot() {
     );
 }
 
+fn paused(bench: &mut Bench, until_ms: Option<i64>) {
+    bench.feed(Event::Paused {
+        pause: Pause { until_ms },
+        running: Running::Finish,
+    });
+}
+
+fn paused_refusal(actions: &[Action]) -> Option<bool> {
+    actions.iter().find_map(|action| match action {
+        Action::Refuse {
+            refusal: Refusal::Paused { ends_in_time, .. },
+            ..
+        } => Some(*ends_in_time),
+        _ => None,
+    })
+}
+
 #[test]
-fn a_pause_refuses_arrivals_and_keeps_the_line() {
+fn a_pause_that_ends_within_the_wait_limit_queues_arrivals() {
     let mut bench = Bench::ready();
     bench.arrive(1);
     bench.arrive(2);
-    let pause = Pause {
-        until_ms: Some(60_000),
-    };
-    bench.feed(Event::Paused {
-        pause,
-        running: Running::Finish,
-    });
-    assert_eq!(
-        refused(&bench.arrive(3)),
-        [(3, "LLM_PAUSED")],
-        "arrivals are refused"
-    );
+    paused(&mut bench, Some(60_000));
+    assert!(bench.arrive(3).is_empty(), "it ends in time");
     assert!(
         granted(&bench.finish(1, Ending::Complete)).is_empty(),
         "the running one finished"
-    );
-    assert_eq!(
-        bench.scheduler.queue().len(),
-        1,
-        "the second keeps its queued"
     );
     bench.wait(59_000);
     let over = bench.wait(1_000);
@@ -366,7 +381,41 @@ fn a_pause_refuses_arrivals_and_keeps_the_line() {
         "the pause ends by itself"
     );
     assert!(granted(&over).is_empty(), "stale evidence is renewed first");
-    assert_eq!(granted(&bench.alive()), [2], "and the line goes on");
+    assert_eq!(granted(&bench.alive()), [2], "and the queue goes on");
+}
+
+#[test]
+fn a_full_queue_in_a_short_pause_is_refused_as_paused() {
+    let mut bench = Bench::ready();
+    paused(&mut bench, Some(60_000));
+    for id in 1..=4 {
+        assert!(bench.arrive(id).is_empty());
+    }
+    assert_eq!(paused_refusal(&bench.arrive(5)), Some(true));
+}
+
+#[test]
+fn a_pause_without_an_end_or_with_a_late_one_refuses_arrivals() {
+    for until_ms in [None, Some(240_001)] {
+        let mut bench = Bench::ready();
+        paused(&mut bench, until_ms);
+        assert_eq!(
+            paused_refusal(&bench.arrive(1)),
+            Some(false),
+            "{until_ms:?}"
+        );
+    }
+}
+
+#[test]
+fn a_wait_that_ends_in_a_pause_says_whether_a_retry_is_worth_it() {
+    for (until_ms, ends_in_time) in [(Some(400_000), true), (Some(900_000), false), (None, false)] {
+        let mut bench = Bench::ready();
+        bench.arrive(1);
+        bench.arrive(2);
+        paused(&mut bench, until_ms);
+        assert_eq!(paused_refusal(&bench.wait(240_000)), Some(ends_in_time));
+    }
 }
 
 #[test]
@@ -408,7 +457,7 @@ fn the_end_of_a_wait_names_what_it_waited_for() {
 }
 
 #[test]
-fn critical_memory_holds_the_line_and_releases_it() {
+fn critical_memory_holds_the_queue_and_releases_it() {
     let mut bench = Bench::ready();
     bench.feed(Event::Pressure {
         level: Level::Critical,
@@ -440,7 +489,7 @@ fn leaving_frees_only_its_own_place() {
     assert_eq!(
         granted(&bench.finish(1, Ending::Complete)),
         [3],
-        "the queued was freed"
+        "the place was freed"
     );
 }
 
@@ -457,7 +506,7 @@ fn an_abandoned_answer_settles_before_the_next_dispatch() {
     );
     assert!(
         granted(&bench.wait(500)).is_empty(),
-        "not before it has let go"
+        "not before it has stopped"
     );
     assert_eq!(
         granted(&bench.feed(Event::Settled { id: RequestId(1) })),
@@ -467,15 +516,57 @@ fn an_abandoned_answer_settles_before_the_next_dispatch() {
 }
 
 #[test]
-fn settling_ends_after_ten_seconds_in_any_case() {
+fn settling_is_bounded_by_its_longest_time() {
     let mut bench = Bench::ready();
     bench.arrive(1);
-    bench.arrive(2);
     bench.finish(1, Ending::Abandoned);
-    bench.wait(9_999);
-    let mut actions = bench.wait(1);
-    actions.extend(bench.alive());
-    assert_eq!(granted(&actions), [2], "the ceiling of settling");
+    for _ in 0..599 {
+        assert!(granted(&bench.wait(1_000)).is_empty());
+        bench.alive();
+    }
+    assert_eq!(bench.scheduler.slots().working(), 1, "599 s are not enough");
+    bench.wait(1_000);
+    assert_eq!(bench.scheduler.slots().working(), 0);
+    bench.alive();
+    assert_eq!(granted(&bench.arrive(2)), [2]);
+}
+
+#[test]
+fn settling_ends_with_the_process() {
+    let gone: [fn(&mut Bench) -> Vec<Action>; 3] = [
+        |bench| bench.feed(Event::ProcessGone(death())),
+        Bench::dead,
+        |bench| bench.feed(Event::UpstreamChanged),
+    ];
+    for end in gone {
+        let mut bench = Bench::ready();
+        bench.arrive(1);
+        bench.finish(1, Ending::Abandoned);
+        bench.wait(10_000);
+        assert_eq!(bench.scheduler.slots().working(), 1);
+        end(&mut bench);
+        assert_eq!(bench.scheduler.slots().working(), 0);
+    }
+}
+
+#[test]
+fn a_settling_slot_does_not_block_the_others() {
+    let mut bench = Bench::new(Rules {
+        slots: 2,
+        ..rules()
+    });
+    bench.alive();
+    bench.arrive(1);
+    bench.arrive(2);
+    bench.arrive(3);
+    bench.finish(1, Ending::Abandoned);
+    assert_eq!(
+        granted(&bench.finish(2, Ending::Complete)),
+        [3],
+        "the second slot is free"
+    );
+    let settling = bench.scheduler.slots().get(RequestId(1));
+    assert_eq!(settling.map(|one| &*one.ticket().app), Some("zed"));
 }
 
 #[test]
@@ -500,22 +591,145 @@ fn client_caused_endings_start_no_cooldown() {
 }
 
 #[test]
-fn the_same_body_at_two_deaths_is_not_sent_a_third_time() {
+fn a_body_at_two_deaths_of_the_process_is_refused_for_ten_minutes() {
     let mut bench = Bench::ready();
     for id in 1..=2 {
         bench.arrive_with(id, 77);
         bench.finish(id, Ending::Died(Outage::Reset));
-        bench.wait(60_000);
+        bench.wait(3_000);
+        bench.dead();
+        bench.wait(57_000);
         bench.alive();
     }
     assert_eq!(
         refused(&bench.arrive_with(3, 77)),
         [(3, "LLM_REPEATED_CRASH")],
-        "it killed the server twice"
+        "the port refused connections after both"
     );
     assert!(
         refused(&bench.arrive_with(4, 78)).is_empty(),
-        "another body is welcome"
+        "another body"
+    );
+    assert!(
+        refused(&bench.arrive_from("other", 5, 77)).is_empty(),
+        "another app"
+    );
+    bench.feed(Event::Left { id: RequestId(4) });
+    bench.feed(Event::Left { id: RequestId(5) });
+    bench.wait(543_000);
+    bench.alive();
+    assert_eq!(granted(&bench.arrive_with(6, 77)), [6], "ten minutes later");
+}
+
+#[test]
+fn a_reset_by_a_living_server_is_no_death() {
+    let mut bench = Bench::ready();
+    for id in 1..=5 {
+        bench.arrive_with(id, 77);
+        bench.finish(id, Ending::Died(Outage::Reset));
+        bench.wait(60_000);
+        bench.alive();
+    }
+    assert_eq!(granted(&bench.arrive_with(6, 77)), [6]);
+}
+
+#[test]
+fn a_probe_that_times_out_is_sent_again_with_a_longer_limit() {
+    let mut bench = Bench::ready();
+    bench.wait(1_500);
+    bench.arrive(1);
+    bench.arrive(2);
+    let limit = |seconds| {
+        [Action::Probe {
+            limit: Duration::from_secs(seconds),
+        }]
+    };
+    assert_eq!(bench.missed(), limit(5), "the first miss");
+    assert!(bench.scheduler.health().is_retrying());
+    assert_eq!(bench.missed(), limit(10), "the second miss");
+    assert!(refused(&bench.arrive(3)).is_empty(), "arrivals are queued");
+    assert_eq!(bench.scheduler.health().consecutive_failures(), 0);
+    assert_eq!(
+        refused(&bench.missed()),
+        [(1, "LLM_UNAVAILABLE")],
+        "the third miss in a row is down"
+    );
+    assert_eq!(bench.scheduler.queue().len(), 2, "the others stay queued");
+    assert_eq!(bench.wait(3_000), limit(10), "still slow, most likely");
+    assert_eq!(granted(&bench.alive()), [2]);
+    assert!(!bench.scheduler.health().is_retrying());
+}
+
+#[test]
+fn a_success_between_misses_starts_the_count_again() {
+    let mut bench = Bench::ready();
+    for id in 1..=3 {
+        bench.wait(1_500);
+        bench.arrive(id);
+        bench.missed();
+        bench.missed();
+        assert_eq!(granted(&bench.alive()), [id]);
+        bench.finish(id, Ending::Complete);
+    }
+    assert_eq!(bench.scheduler.health().consecutive_failures(), 0);
+}
+
+#[test]
+fn strict_is_down_at_the_first_miss() {
+    let mut bench = Bench::new(Rules {
+        misses: 1,
+        ..rules()
+    });
+    bench.alive();
+    bench.wait(1_500);
+    bench.arrive(1);
+    assert_eq!(refused(&bench.missed()), [(1, "LLM_UNAVAILABLE")]);
+}
+
+fn retry_in(actions: &[Action]) -> u64 {
+    match actions {
+        [
+            Action::Refuse {
+                refusal: Refusal::Overloaded { retry_in, .. },
+                ..
+            },
+        ] => retry_in.as_secs(),
+        other => panic!("expected one refusal, got {other:?}"),
+    }
+}
+
+#[test]
+fn retry_after_of_a_full_queue_is_an_estimate() {
+    let mut bench = Bench::ready();
+    bench.arrive(1);
+    // 2 s each.
+    bench.finish(1, Ending::Complete);
+    for id in 2..=6 {
+        bench.arrive(id);
+    }
+    assert_eq!(
+        retry_in(&bench.arrive(7)),
+        10,
+        "four queued and one running, 2 s each"
+    );
+    assert_eq!(retry_in(&bench.arrive(8)), 20, "the app's second refusal");
+    assert_eq!(
+        retry_in(&bench.arrive_from("other", 9, 9)),
+        10,
+        "another app's first"
+    );
+    bench.wait(5_000);
+    assert_eq!(
+        retry_in(&bench.arrive_from("third", 10, 10)),
+        25,
+        "the running one has taken 5 s already"
+    );
+    bench.finish(2, Ending::Complete);
+    assert!(refused(&bench.arrive(11)).is_empty(), "it got through");
+    assert_eq!(
+        retry_in(&bench.arrive(12)),
+        10,
+        "and starts from the beginning"
     );
 }
 
@@ -542,7 +756,7 @@ fn fewer_slots_take_effect_as_leases_return() {
 }
 
 #[test]
-fn a_smaller_line_throws_nobody_out() {
+fn a_smaller_queue_evicts_no_request() {
     let mut bench = Bench::ready();
     for id in 1..=5 {
         bench.arrive(id);
@@ -551,11 +765,11 @@ fn a_smaller_line_throws_nobody_out() {
         max_waiting: 1,
         ..rules()
     })));
-    assert!(refused(&actions).is_empty(), "those in line stay");
+    assert!(refused(&actions).is_empty(), "queued requests stay");
     assert_eq!(
         refused(&bench.arrive(6)),
         [(6, "LLM_OVERLOADED")],
-        "but nobody joins"
+        "but none joins"
     );
 }
 
@@ -568,27 +782,23 @@ fn strict_probes_before_each_dispatch() {
     bench.alive();
     assert_eq!(
         bench.arrive(1),
-        [Action::Probe],
+        [PROBE],
         "although one was answered just now"
     );
     bench.alive();
     bench.arrive(2);
-    assert_eq!(
-        bench.finish(1, Ending::Complete),
-        [Action::Probe],
-        "and again"
-    );
+    assert_eq!(bench.finish(1, Ending::Complete), [PROBE], "and again");
     assert_eq!(granted(&bench.alive()), [2], "then it runs");
 }
 
 #[test]
-fn idle_probes_come_every_ten_seconds_while_active_and_every_minute_after() {
+fn idle_probes_are_ten_seconds_apart_while_active_then_a_minute() {
     let mut bench = Bench::ready();
     bench.arrive(1);
     bench.finish(1, Ending::Complete);
     let mut probes = Vec::new();
     for second in 1..=600 {
-        if bench.wait(1_000).contains(&Action::Probe) {
+        if bench.wait(1_000).contains(&PROBE) {
             probes.push(second);
             bench.alive();
         }
@@ -603,14 +813,14 @@ fn idle_probes_come_every_ten_seconds_while_active_and_every_minute_after() {
 }
 
 #[test]
-fn who_begins_to_look_waits_ten_seconds_for_news_at_most() {
+fn a_new_viewer_gets_a_probe_within_ten_seconds() {
     let mut bench = Bench::ready();
-    let probes = |bench: &mut Bench| bench.wait(1_000).contains(&Action::Probe);
+    let probes = |bench: &mut Bench| bench.wait(1_000).contains(&PROBE);
     while !probes(&mut bench) {}
     bench.alive();
     assert!(
         (0..20).all(|_| !probes(&mut bench)),
-        "nobody asks for anything and nobody looks"
+        "no request and no viewer"
     );
     bench.feed(Event::ViewersChanged { watched: true });
     assert!(
@@ -624,12 +834,15 @@ fn nothing_is_probed_while_a_request_runs() {
     let mut bench = Bench::ready();
     bench.arrive(1);
     for _ in 0..100 {
-        assert!(bench.wait(1_000).is_empty(), "its bytes are proof enough");
+        assert!(
+            bench.wait(1_000).is_empty(),
+            "its bytes are evidence enough"
+        );
     }
 }
 
 #[test]
-fn shutting_down_refuses_the_line_and_leaves_the_running_one() {
+fn shutdown_refuses_the_queue_and_leaves_the_running_one() {
     let mut bench = Bench::ready();
     bench.arrive(1);
     bench.arrive(2);
@@ -651,7 +864,7 @@ fn shutting_down_refuses_the_line_and_leaves_the_running_one() {
 }
 
 #[test]
-fn a_cancelled_request_is_refused_when_it_waits_and_cut_when_it_runs() {
+fn a_cancelled_request_is_refused_if_queued_and_stopped_if_running() {
     let mut bench = Bench::ready();
     bench.arrive(1);
     bench.arrive(2);
@@ -668,6 +881,6 @@ fn a_cancelled_request_is_refused_when_it_waits_and_cut_when_it_runs() {
             id: RequestId(1),
             cut: Cut::Cancelled
         }],
-        "it is cut; its end gives the slot back"
+        "it is stopped; its end gives the slot back"
     );
 }

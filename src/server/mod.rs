@@ -203,7 +203,12 @@ pub(crate) fn rules(settings: &Settings) -> Rules {
                 Preset::Strict => Stretch::Never,
             },
         },
+        misses: match settings.preset {
+            Preset::Balanced => 3,
+            Preset::Strict => 1,
+        },
         loading: settings.timeouts.loading,
+        settle: settings.timeouts.total,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files that are whole or not there: temp, fsync, rename, fsync of the directory.
+//! Atomic file writes: temporary file, fsync, rename, fsync of the directory.
 //!
 //! Everything written here is for this user alone (0600, directories 0700). On Windows the
 //! user's profile directory has that effect already, so modes are left alone.
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::regular;
 
-/// What a file must outlive.
+/// What a file must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outlives {
     /// A power cut.
@@ -18,21 +18,21 @@ enum Outlives {
     Crash,
 }
 
-/// Replaces `path` by `bytes`, or leaves it as it was. A directory that is missing is made, for this
-/// user alone.
+/// Replaces `path` by `bytes`, or leaves it unchanged. A missing directory is created for this user
+/// alone.
 ///
-/// A crash at any moment leaves the old content or the new, never neither. One writer at a time:
+/// A crash at any moment leaves the old content or the new. One writer at a time:
 /// the temporary file has one name, so that a killed writer leaves at most one behind.
 ///
 /// # Errors
 ///
-/// Whatever the file system said; the old content is then still there.
+/// The file system's error; the old content is then still there.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, bytes, Outlives::Everything)
 }
 
-/// The same for what means nothing once this program has ended: readers find it whole or not at
-/// all, and nothing waits for the disk.
+/// The same for files that are valid only while this program runs: readers find them whole or not
+/// at all, and nothing waits for the disk.
 ///
 /// # Errors
 ///
@@ -48,15 +48,15 @@ fn replace(path: &Path, bytes: &[u8], outlives: Outlives) -> io::Result<()> {
         Ok(()) | Err(_) => {}
     }
     let filled = match fill(&temp, bytes, outlives) {
-        // Somebody removed the directory while we run.
+        // The directory was removed while we run.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make_parent(path).and_then(|()| fill(&temp, bytes, outlives))
+            create_parent(path).and_then(|()| fill(&temp, bytes, outlives))
         }
         filled => filled,
     };
     let written = filled.and_then(|()| fs::rename(&temp, path));
     if written.is_err() {
-        // The error that matters is the first one; a leftover is removed by the next write.
+        // The first error matters; the next write removes a leftover.
         let _ = fs::remove_file(&temp);
         return written;
     }
@@ -68,12 +68,12 @@ fn replace(path: &Path, bytes: &[u8], outlives: Outlives) -> io::Result<()> {
 
 /// Copies a file that cannot be used to `<name>.corrupt-<time>` beside it, and gives the copy.
 ///
-/// An equal copy that is already there is enough, so that starting often does not fill the
-/// directory. The file itself stays: a person may want to mend it.
+/// An equal copy that already exists is enough, so that repeated starts do not fill the directory.
+/// The file itself stays, so that it can be fixed.
 ///
 /// # Errors
 ///
-/// Whatever the file system said; there is then no copy.
+/// The file system's error; there is then no copy.
 pub fn keep_aside(file: &Path, now: jiff::Timestamp) -> io::Result<PathBuf> {
     let bytes = regular::read(file, regular::SETTINGS)?;
     let name = file
@@ -103,11 +103,11 @@ pub fn keep_aside(file: &Path, now: jiff::Timestamp) -> io::Result<PathBuf> {
     Ok(copy)
 }
 
-/// Makes `path` and its missing parents, each for this user alone.
+/// Creates `path` and its missing parents, each for this user alone.
 ///
 /// # Errors
 ///
-/// Whatever the file system said, and [`io::ErrorKind::NotADirectory`] for a file in its place.
+/// The file system's error, and [`io::ErrorKind::NotADirectory`] for a file in its place.
 pub fn private_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -116,25 +116,25 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Closes a directory to everyone but its owner, and returns the mode it had if that was looser.
+/// Closes a directory to all but its owner; returns its earlier mode if that was looser.
 ///
 /// # Errors
 ///
-/// Whatever the file system said.
+/// The file system's error.
 pub fn close_dir(path: &Path) -> io::Result<Option<u32>> {
     tighten(path, 0o700)
 }
 
-/// Closes a file to everyone but its owner, and returns the mode it had if that was looser.
+/// Closes a file to all but its owner; returns its earlier mode if that was looser.
 ///
 /// # Errors
 ///
-/// Whatever the file system said.
+/// The file system's error.
 pub fn close_file(path: &Path) -> io::Result<Option<u32>> {
     tighten(path, 0o600)
 }
 
-/// Options that make a file for this user alone.
+/// Options that create a file for this user alone.
 pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -142,7 +142,7 @@ pub fn private() -> OpenOptions {
     options
 }
 
-/// Opens a file that is there to be locked, for this user alone; what is in it stays.
+/// Opens a file to be locked, for this user alone; its content stays.
 ///
 /// # Errors
 ///
@@ -169,7 +169,7 @@ fn tighten(path: &Path, _mode: u32) -> io::Result<Option<u32>> {
     fs::metadata(path).map(|_| None)
 }
 
-fn make_parent(path: &Path) -> io::Result<()> {
+fn create_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), private_dir)
 }
 

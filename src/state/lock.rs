@@ -1,7 +1,7 @@
 //! One gateway per state directory: the lock that says so, and the token that controls it.
 //!
-//! Who holds the lock is proven by the operating system's own advisory lock, which ends with its
-//! process; a file left behind by a crash proves nothing and is replaced.
+//! The operating system's advisory lock, which ends with its process, proves the holder; a file left
+//! by a crash proves nothing and is replaced.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -20,7 +20,7 @@ pub struct Lock {
     dir: StateDir,
     token: ControlToken,
     named: HeldBy,
-    // Dropped last: the names go first, so that nobody reads them without a lock behind them.
+    // Dropped last: the lock file is removed first, so that it is never read without a lock.
     _guard: File,
 }
 
@@ -47,12 +47,12 @@ pub struct ControlToken(String);
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another gateway holds it; its name is unknown in the instant in which it starts.
+    /// Another gateway holds it; its name is unknown while it starts.
     #[error("{} is held by {}", dir.display(), by.as_ref().map_or_else(|| "another OneSlot that is starting".to_owned(), ToString::to_string))]
     Held {
         /// The state directory.
         dir: PathBuf,
-        /// Who holds it.
+        /// The holder.
         by: Option<Box<HeldBy>>,
     },
     /// No random bytes for the control token.
@@ -63,12 +63,12 @@ pub enum LockError {
     State(#[from] StateError),
 }
 
-/// Somebody who only looks holds the lock for an instant, so a held lock is tried again.
+/// A command that checks the lock holds it for an instant, so a held lock is tried again.
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
 impl Lock {
-    /// Takes the lock for `program`, makes this run's control token and writes both down.
+    /// Takes the lock for `program`, creates this run's control token and writes both to files.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Lock {
         };
         let token = ControlToken::fresh().map_err(LockError::Random)?;
         let path = dir.token_file();
-        // Names and token are this run's: a start does not wait for the disk to have them.
+        // Both are valid for this run only: the start does not wait for the disk.
         durable::write_for_this_run(&path, token.0.as_bytes()).map_err(|source| {
             StateError::Write {
                 path: path.clone(),
@@ -107,7 +107,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Names the base URLs now served on, in place of any earlier ones.
+    /// Writes the base URLs served on, in place of earlier ones.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // What cannot be removed is harmless: without the lock behind it, it proves nothing.
+        // A file that cannot be removed is harmless: without the lock it proves nothing.
         let _ = fs::remove_file(self.dir.lock_file());
         let _ = fs::remove_file(self.dir.token_file());
     }
@@ -163,12 +163,12 @@ impl ControlToken {
         own.len() == given.len() && own.iter().zip(given).fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
 
-    /// Its hash, by which it is known where it must not pass.
+    /// Its hash, to recognise it where it must not be forwarded.
     pub fn sha256(&self) -> [u8; 32] {
         Sha256::digest(&self.0).into()
     }
 
-    /// The token itself: for the header that carries it, and nothing else.
+    /// The token itself: only for the header that carries it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -197,7 +197,7 @@ impl fmt::Display for HeldBy {
     }
 }
 
-/// Takes the advisory lock; `None` if somebody has it.
+/// Takes the advisory lock; `None` if it is held.
 fn take(dir: &StateDir) -> Result<Option<File>, StateError> {
     let path = dir.guard_file();
     let guard = durable::open_lock(&path).map_err(|source| StateError::Write {
@@ -215,7 +215,7 @@ fn take(dir: &StateDir) -> Result<Option<File>, StateError> {
     Ok(None)
 }
 
-/// Reads who the lock file names, whether or not the lock is held.
+/// Reads the lock file, whether or not the lock is held.
 pub(super) fn read_names(dir: &StateDir) -> Result<Option<HeldBy>, StateError> {
     let path = dir.lock_file();
     match regular::read(&path, regular::KEPT) {

@@ -1,21 +1,21 @@
-//! The state directory: what must outlive a request, a crash or the program.
+//! The state directory: files that outlive a request, a crash or the program.
 //!
-//! Here are its place, its lock, the control token and a pause's deadline. Settings live in
+//! Here are its path, its lock, the control token and the deadline of a pause. Settings live in
 //! [`config`](crate::config); records and logs are written by their own stages, into this
 //! directory.
 
 pub mod durable;
 mod lock;
 mod pause;
-mod place;
+mod permissions;
 pub mod regular;
-mod running;
+mod instance;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use instance::{Running, read_running};
 pub use lock::{ControlToken, HeldBy, Lock, LockError};
-pub use running::{Running, read_running};
 
 /// The state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,10 +25,10 @@ pub struct StateDir {
     was_open: Option<u32>,
 }
 
-/// What went wrong with something in the state directory.
+/// Why the state directory or a file in it cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// No home directory is known, so there is no usual place.
+    /// No home directory is known, so there is no default path.
     #[error("no home directory is known; name a state directory with --state DIR")]
     NoHome,
     /// The directory could not be made, or is not one.
@@ -58,7 +58,7 @@ pub enum StateError {
         #[source]
         source: io::Error,
     },
-    /// A file in it holds something else than was written there.
+    /// A file in it has other content than was written.
     #[error("{} is damaged", path.display())]
     Damaged {
         /// The file.
@@ -67,8 +67,8 @@ pub enum StateError {
 }
 
 impl StateDir {
-    /// The usual place on this system: `$XDG_STATE_HOME/oneslot`, `~/Library/Application
-    /// Support/OneSlot` or `%LOCALAPPDATA%\OneSlot`. Nothing is made or read.
+    /// The default path on this system: `$XDG_STATE_HOME/oneslot`, `~/Library/Application
+    /// Support/OneSlot` or `%LOCALAPPDATA%\OneSlot`. Nothing is created or read.
     ///
     /// # Errors
     ///
@@ -81,18 +81,18 @@ impl StateDir {
             .to_owned())
     }
 
-    /// Opens `path`, making it for this user alone if it is not there.
+    /// Opens `path`, and creates it for this user alone if it does not exist.
     ///
-    /// An existing directory is closed to others if it is ours: empty, or with our lock in it.
-    /// Any other keeps its mode, since it may be shared with programs that need it; but one that
-    /// belongs to another user, or in which others may put something, is refused.
+    /// An existing directory is closed to other users if it is ours: empty, or with our lock in
+    /// it. Any other keeps its mode, since other programs may need it; but one that belongs to
+    /// another user, or that every user can write to, is refused.
     ///
     /// # Errors
     ///
     /// [`StateError::Open`].
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, StateError> {
         let mut dir = Self::look(path);
-        let made = place::make(&dir.path, &dir.guard_file());
+        let made = permissions::prepare(&dir.path, &dir.guard_file());
         dir.was_open = made.map_err(|source| StateError::Open {
             path: dir.path.clone(),
             source,
@@ -100,7 +100,7 @@ impl StateDir {
         Ok(dir)
     }
 
-    /// Names `path` without making anything: for commands that only look.
+    /// Names `path` without creating anything: for commands that only read.
     pub fn look(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -113,12 +113,12 @@ impl StateDir {
         &self.path
     }
 
-    /// The mode it had, if it was open to others and was closed when it was opened here.
+    /// Its earlier mode, if it was open to other users and was closed at opening.
     pub fn was_open(&self) -> Option<u32> {
         self.was_open
     }
 
-    /// The last configuration that was read without a fault.
+    /// The last valid configuration.
     pub fn good_config(&self) -> PathBuf {
         self.path.join("config.toml.good")
     }
@@ -132,8 +132,8 @@ impl StateDir {
         self.path.join("gateway.lock")
     }
 
-    /// The file whose advisory lock proves that a gateway runs. It is not the one that names the
-    /// gateway, because Windows does not let others read a locked file.
+    /// The file whose advisory lock proves that a gateway is running. Another file names the
+    /// gateway, because on Windows a locked file cannot be read.
     fn guard_file(&self) -> PathBuf {
         self.path.join("gateway.guard")
     }

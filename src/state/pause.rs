@@ -1,6 +1,6 @@
-//! The deadline of a pause, kept so that it survives restart, sleep and clock changes.
+//! The file with the deadline of a pause, which survives restart, sleep and clock changes.
 //!
-//! Only the file is here; what a pause does is the desk's business.
+//! Not here: what a pause does ([`crate::scheduler`]).
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use super::{StateDir, StateError, durable, regular};
 use crate::scheduler::pause::Pause;
 
 impl StateDir {
-    /// The pause that was kept, also one whose deadline has passed.
+    /// The pause in the file, also one whose deadline has passed.
     ///
     /// # Errors
     ///
@@ -26,7 +26,7 @@ impl StateDir {
         }
     }
 
-    /// Keeps `pause`, or forgets the one that was kept.
+    /// Writes `pause`, or removes the file.
     ///
     /// # Errors
     ///

@@ -1,8 +1,7 @@
-//! Opening files of which only regular ones are meant: settings, and what is kept.
+//! Opens regular files only.
 //!
-//! Whatever else may be in a file's place, a FIFO, a device, a link to one, would block whoever
-//! opens it or never end. Links to regular files are followed. Not here: writing
-//! ([`super::durable`]).
+//! A FIFO, a device or a link to one in a file's place could block the reader, or never end. Links
+//! to regular files are followed. Not here: writing ([`super::durable`]).
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read as _};
@@ -18,11 +17,11 @@ pub const KEPT: u64 = 64 * 1024;
 ///
 /// # Errors
 ///
-/// What the system said; and with words of its own for what is no regular file or too large.
+/// The system's error, or what is wrong with a file that is not regular or too large.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = open(path, OpenOptions::new().read(true))?;
     let mut bytes = Vec::new();
-    // Some say that they have no bytes, and go on.
+    // Some report a length of zero and have content all the same.
     let length = file.take(most + 1).read_to_end(&mut bytes)?;
     if length as u64 > most {
         let text = format!("it is larger than {most} bytes, so it is not what belongs there");
@@ -31,30 +30,30 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a regular file with these options, and never waits for somebody at another end.
+/// Opens a regular file with these options. Never blocks on another process.
 ///
 /// # Errors
 ///
 /// As [`read`].
 pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     match fs::metadata(path) {
-        // Some devices do something when they are opened.
-        Ok(about) => is_meant(about.file_type())?,
+        // Opening a device may have an effect.
+        Ok(about) => check_regular(about.file_type())?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // And what was put there since.
+    // And again, for a file that was replaced meanwhile.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         options,
         rustix::fs::OFlags::NONBLOCK.bits().cast_signed(),
     );
     let file = options.open(path)?;
-    is_meant(file.metadata()?.file_type())?;
+    check_regular(file.metadata()?.file_type())?;
     Ok(file)
 }
 
-fn is_meant(kind: FileType) -> io::Result<()> {
+fn check_regular(kind: FileType) -> io::Result<()> {
     if kind.is_file() {
         return Ok(());
     }
@@ -82,7 +81,7 @@ fn named(kind: FileType) -> &'static str {
 
 #[cfg(not(unix))]
 fn named(_kind: FileType) -> &'static str {
-    "something that is no regular file"
+    "something that is not a regular file"
 }
 
 #[cfg(test)]
@@ -106,7 +105,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_is_no_regular_file_is_neither_waited_for_nor_read() {
+    fn a_file_that_is_not_regular_is_neither_opened_nor_read() {
         let temp = tempfile::tempdir().unwrap();
         let fifo = temp.path().join("fifo");
         let made = std::process::Command::new("mkfifo").arg(&fifo).status();
@@ -120,7 +119,7 @@ mod tests {
             assert!(error.contains(word), "{error}");
         }
         let writing = open(&fifo, OpenOptions::new().write(true).create(true));
-        assert!(writing.is_err(), "nobody has to read at its other end");
+        assert!(writing.is_err(), "without a reader it would block");
         let file = temp.path().join("file");
         fs::write(&file, "x").unwrap();
         fs::remove_file(&link).unwrap();

@@ -18,7 +18,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_second_gateway_is_told_who_holds_the_directory() {
+fn a_second_gateway_learns_which_one_holds_the_directory() {
     let (_temp, dir) = open();
     let mut first = Lock::acquire(&dir, "oneslotd").unwrap();
     first
@@ -38,14 +38,11 @@ fn a_second_gateway_is_told_who_holds_the_directory() {
 }
 
 #[test]
-fn a_lock_that_was_let_go_is_free_and_leaves_no_token() {
+fn a_released_lock_is_free_and_leaves_no_token() {
     let (_temp, dir) = open();
     drop(Lock::acquire(&dir, "oneslotd").unwrap());
     assert!(!dir.token_file().exists(), "a token controls one run only");
-    assert!(
-        read_running(&dir).unwrap().is_none(),
-        "nobody holds the lock any more"
-    );
+    assert!(read_running(&dir).unwrap().is_none(), "the lock is free");
     Lock::acquire(&dir, "oneslotd").unwrap();
 }
 
@@ -109,7 +106,7 @@ fn directory_and_files_are_for_this_user_alone() {
         assert_eq!(
             mode(&file),
             0o600,
-            "{} is nobody else's business",
+            "{} is for this user alone",
             file.display()
         );
     }
@@ -122,9 +119,9 @@ fn an_open_directory_is_closed_if_it_is_ours_and_left_alone_if_not() {
     let temp = tempfile::tempdir().unwrap();
     fs::set_permissions(temp.path(), fs::Permissions::from_mode(0o755)).unwrap();
     StateDir::open(temp.path()).unwrap();
-    assert_eq!(mode(temp.path()), 0o700, "an empty directory becomes ours");
+    assert_eq!(mode(temp.path()), 0o700, "an empty directory is ours");
     fs::set_permissions(temp.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::write(temp.path().join("somebody-elses"), "").unwrap();
+    fs::write(temp.path().join("other-program"), "").unwrap();
     StateDir::open(temp.path()).unwrap();
     assert_eq!(mode(temp.path()), 0o755, "other programs may need it open");
 }
@@ -146,7 +143,7 @@ fn a_pause_survives_and_is_forgotten_when_resumed() {
 }
 
 #[test]
-fn a_damaged_pause_is_named_not_guessed() {
+fn a_damaged_pause_file_is_an_error() {
     let (_temp, dir) = open();
     fs::write(dir.pause_file(), "{").unwrap();
     let error = dir.pause().unwrap_err().to_string();
@@ -161,12 +158,12 @@ fn a_file_in_place_of_the_directory_is_an_error() {
     let error = StateDir::open(&path).unwrap_err().to_string();
     assert!(
         error.contains("state directory"),
-        "it says what it wanted: {error}"
+        "it says what it needs: {error}"
     );
 }
 
 #[test]
-fn a_write_that_fails_leaves_the_old_content_and_no_litter() {
+fn a_failed_write_leaves_the_old_content_and_no_other_file() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("kept");
     fs::create_dir(&path).unwrap();

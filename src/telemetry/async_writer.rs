@@ -1,8 +1,8 @@
 //! Writes lines on a thread of its own, which sleeps when there are none.
 //!
-//! The hot path only puts a line into a bounded queue and never waits: not for a disk, and not
-//! for a terminal whose reader has stopped it. What is full or slow costs lines and one warning,
-//! never a request.
+//! Requests only put a line into a bounded queue and never wait for a disk or a terminal. A full
+//! queue costs lines and one warning, never a request. `tracing-appender` does not fit: its
+//! writer can neither be flushed while it runs nor report that a write failed.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::telemetry::rotating_file::BoundedFile;
 
-/// Lines that may wait; at some 700 bytes each less than a megabyte.
+/// Lines that may be queued; at some 700 bytes each less than a megabyte.
 const QUEUE: usize = 1024;
 /// How long a shutdown waits for room in the queue, and then for the last lines: a dead network
 /// disk must not hold it up.
@@ -121,7 +121,7 @@ fn write_lines(
         let line = match message {
             Message::Line(line) => line,
             Message::Flush(written) => {
-                // Whoever asked may have stopped waiting.
+                // The flush may have timed out.
                 let _ = written.try_send(());
                 continue;
             }
@@ -129,13 +129,13 @@ fn write_lines(
         match write(&line) {
             Ok(()) if failing => {
                 failing = false;
-                tracing::info!(place, "lines are written again");
+                tracing::info!(place, "log writer recovered");
             }
             Ok(()) => {}
             Err(_) if failing => {}
             Err(error) => {
                 failing = true;
-                tracing::warn!(place, %error, "a line could not be written; silent until one can be");
+                tracing::warn!(place, %error, "log write failed; further failures are not reported until one succeeds");
             }
         }
         let missed = lost.swap(0, Ordering::Relaxed);
@@ -143,7 +143,7 @@ fn write_lines(
             tracing::warn!(
                 place,
                 missed,
-                "some lines came faster than they could be written"
+                "log lines lost: they came faster than they could be written"
             );
         }
     }

@@ -98,7 +98,7 @@ impl Samples {
 
     /// The median time a whole answer held the slot; 10 s while none has been seen.
     ///
-    /// Waiting is left out: multiplied by the length of the line it would be counted twice.
+    /// Waiting is excluded: multiplied by the length of the queue it would count twice.
     pub(super) fn usual_service_time(&self) -> Duration {
         let times = self.0.iter().rev().filter_map(|sample| sample.service);
         quantiles(times.take(RECENT))

@@ -1,7 +1,7 @@
-//! What is shown of a request while it lives: numbers the request itself keeps up to date.
+//! Live numbers of a request, for the status.
 //!
-//! Written by the request's own task, read by the status; atomics, so that a status never waits
-//! for a request nor a request for a status; only the plan, written once, is behind a lock.
+//! Written by the request's task, read by the status. They are atomics, so that neither waits for
+//! the other; only the plan is behind a lock.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -34,15 +34,15 @@ pub struct LiveStats {
 /// What a request is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// In line.
+    /// Queued.
     Waiting,
-    /// Next, while the upstream is asked whether it is ready.
+    /// Next, while the upstream's health is checked.
     Checking,
     /// The upstream loads the model for it.
     Loading,
     /// Sent; no byte of the answer yet.
     Prompt,
-    /// Bytes of the answer came.
+    /// The answer is arriving.
     Answering,
 }
 
@@ -69,7 +69,7 @@ impl LiveStats {
         }
     }
 
-    /// What it is doing.
+    /// Its phase.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Relaxed) {
             1 => Phase::Checking,
@@ -80,17 +80,17 @@ impl LiveStats {
         }
     }
 
-    /// Notes what it is doing now.
+    /// Sets its phase.
     pub fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    /// Notes what was decided for it.
+    /// Sets its plan.
     pub fn planned(&self, plan: ItemPlan) {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
     }
 
-    /// What was decided for it, once it has been.
+    /// Its plan, once there is one.
     pub fn plan(&self) -> Option<ItemPlan> {
         self.plan
             .lock()
@@ -102,7 +102,7 @@ impl LiveStats {
     pub fn answered(&self, chunks: u64, at: Duration) {
         self.enter(Phase::Answering);
         self.chunks.store(chunks, Ordering::Relaxed);
-        let ms = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+        let ms = crate::clock::ms(at);
         let _ = self
             .first_byte_ms
             .compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed);
@@ -125,7 +125,7 @@ impl LiveStats {
         })
     }
 
-    /// When the last byte came, if one did.
+    /// When the last byte arrived, if one did.
     pub fn last_byte(&self) -> Option<Duration> {
         (self.phase() == Phase::Answering)
             .then(|| Duration::from_millis(self.last_byte_ms.load(Ordering::Relaxed)))

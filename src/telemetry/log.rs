@@ -2,7 +2,7 @@
 //!
 //! Only this program's own lines follow the configured level. Those of libraries are let through
 //! from `warn` up: at lower levels some of them print addresses and headers. A panic is logged by
-//! its place and never by its text, which may hold what somebody wrote.
+//! its location and never by its text, which may quote a prompt.
 
 use std::io::{self, IsTerminal};
 use std::panic::{self, Location};
@@ -120,7 +120,7 @@ fn build(
         .map_err(|source| LogError::OpenFile { path, source })?;
     let (people, file) = (Arc::new(people), Arc::new(file));
     let (filter, handle) = reload::Layer::new(targets(level));
-    // Where nothing is coloured, both get the line that was written once.
+    // Without colours both targets get the same formatted line.
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|word| !word.is_empty());
     let coloured = io::stderr().is_terminal() && !unwanted;
     let to_people = coloured.then(|| {
@@ -162,14 +162,14 @@ fn targets(level: Level) -> Targets {
         .with_targets(OURS.map(|name| (name, level)))
 }
 
-/// The place and the thread of a panic: its text may hold what somebody wrote.
+/// Logs location and thread of a panic: its text may quote a prompt.
 fn log_panic(place: Option<&Location<'_>>, thread: Option<&str>) {
     tracing::error!(
         target: "oneslot::panic",
         file = place.map(Location::file),
         line = place.map(Location::line),
         thread,
-        "a fault of OneSlot's own; please report the place"
+        "unexpected error in OneSlot; please report the location"
     );
 }
 

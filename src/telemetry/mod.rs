@@ -1,6 +1,6 @@
 //! Every request ends in exactly one recorded outcome: done, refused, failed or left.
 //!
-//! A [`Record`] holds numbers and names, never words: no prompt, no answer, no key. Names a
+//! A [`Record`] holds numbers and names, never text: no prompt, no answer, no key. Names a
 //! caller chose (app, model) are shortened and made printable. An [`PendingRecord`] record is filled in on
 //! the way; dropping it is an ending too, so none can be forgotten.
 //!
@@ -30,7 +30,7 @@ pub use crate::telemetry::pending::{Arrival, Ending, Lane, PendingRecord};
 /// A short word of the program's own, such as a code; borrowed when written, owned when read.
 pub type Word = Cow<'static, str>;
 
-/// Characters of a name somebody else chose.
+/// Characters kept of a name that a client chose.
 const NAME_LIMIT: usize = 64;
 
 /// How a request ended.
@@ -40,11 +40,11 @@ const NAME_LIMIT: usize = 64;
 pub enum Outcome {
     /// Answered whole.
     Done,
-    /// Told no, before the model server did any work for it.
+    /// Refused before the model server did any work for it.
     Refused,
-    /// Begun, and not brought to its end.
+    /// Begun and not completed.
     Failed,
-    /// The caller left first.
+    /// The client disconnected first.
     #[default]
     Left,
 }
@@ -149,7 +149,7 @@ fn fault_name(fault: Fault) -> &'static str {
     }
 }
 
-/// A name somebody else chose, fit to be shown: at most 64 characters, each printable.
+/// A name that a client chose, safe to display: at most 64 characters, each printable.
 ///
 /// Marks that turn the direction of text go too: they could make a log line read otherwise.
 pub fn plain(name: &str) -> String {

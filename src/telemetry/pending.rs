@@ -1,4 +1,4 @@
-//! A request that has not ended yet. It is the only way to make a record, and it makes one.
+//! A request that has not ended yet: the only way to make a record, of which it makes exactly one.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Outcome, Record, Recorder, fault_name, plain};
+use super::{NAME_LIMIT, Outcome, Record, Recorder, fault_name, plain};
 use crate::fault_injection;
-use crate::proxy::inspect::identifier;
 use crate::refusal::{Refusal, Severity};
 
 /// Whether a request is about inference or is read beside the slot.
@@ -41,11 +40,11 @@ pub struct Arrival {
 pub enum Ending<'a> {
     /// Answered whole.
     Done,
-    /// Told no before the model server did any work for it.
+    /// Refused before the model server did any work for it.
     Refused(&'a Refusal),
-    /// Begun, and not brought to its end.
+    /// Begun and not completed.
     Failed(&'a Refusal),
-    /// The caller left first.
+    /// The client disconnected first.
     Left,
 }
 
@@ -118,6 +117,16 @@ impl PendingRecord {
     }
 }
 
+/// `text` if it is an identifier of at most 64 characters: anything else that a server puts into
+/// `type` or `code` could quote what a person wrote. A number is a status, not a code.
+fn identifier(text: &str) -> Option<&str> {
+    let is_word = text
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_word && !is_number && text.len() <= NAME_LIMIT).then_some(text)
+}
+
 impl Deref for PendingRecord {
     type Target = Record;
 
@@ -135,7 +144,7 @@ impl DerefMut for PendingRecord {
 impl Drop for PendingRecord {
     fn drop(&mut self) {
         let mut record = std::mem::take(&mut self.record);
-        record.total_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        record.total_ms = crate::clock::ms(self.began.elapsed());
         record.app = record.app.as_deref().map(plain);
         record.model = record.model.as_deref().map(plain);
         let severity = self.severity.unwrap_or(Severity::Info);

@@ -1,7 +1,6 @@
-//! A file of lines that cannot grow without bound and that only its owner can read.
+//! A file of lines, bounded in size and readable by its owner only.
 //!
-//! When it is full it becomes the `.old` one, whose place it takes; so at most twice the limit
-//! lies on disk. Not here: threads and queues ([`crate::telemetry::async_writer`]).
+//! When it is full it replaces the `.old` file, so at most twice the limit is on disk. Not here: threads and queues ([`crate::telemetry::async_writer`]).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -28,7 +27,7 @@ impl BoundedFile {
         let mut old = path.clone().into_os_string();
         old.push(".old");
         let (mut file, size) = append(&path)?;
-        // A link to a device is neither moved aside nor counted.
+        // A link to a device is neither rotated nor counted.
         let limit = if file.metadata()?.is_file() {
             limit
         } else {
@@ -48,7 +47,7 @@ impl BoundedFile {
     /// Appends `line`, which ends in a line feed and is shorter than the limit.
     ///
     /// # Errors
-    /// What the system says; the line is then lost, and the next one begins on a line of its own.
+    /// The line could not be written: it is lost, and the next one begins on a line of its own.
     pub(super) fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
         if self.size > 0 && self.size + line.len() as u64 > self.limit {
             self.rotate()?;
@@ -77,7 +76,7 @@ impl BoundedFile {
         // Closed first: some systems do not rename an open file.
         self.file = None;
         if fs::rename(&self.path, &self.old).is_err() {
-            // Somebody holds the old one. The bound matters more than these lines.
+            // The old file is in use. The bound matters more than these lines.
             File::create(&self.path)?;
         }
         self.torn = false;
@@ -101,10 +100,10 @@ fn append(path: &Path) -> io::Result<(File, u64)> {
     {
         use std::os::unix::fs::{FileTypeExt, PermissionsExt};
         if about.file_type().is_fifo() {
-            let text = "a FIFO is in its place: whoever writes there may wait for ever";
+            let text = "it is a FIFO, on which a write can block for ever";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        // What a link points to may be anybody's, and keeps its mode.
+        // The target of a link may belong to another user, and keeps its mode.
         let is_here = fs::symlink_metadata(path)?.is_file();
         if is_here && about.permissions().mode() & 0o077 != 0 {
             file.set_permissions(fs::Permissions::from_mode(0o600))?;

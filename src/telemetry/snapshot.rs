@@ -65,7 +65,7 @@ pub enum Face {
     Starting,
     /// Nothing runs, the server is fit.
     Ready,
-    /// One runs, nobody waits.
+    /// One is running, none is queued.
     Busy,
     /// One runs and others wait.
     Waiting,
@@ -85,18 +85,18 @@ pub enum Face {
     NotServing,
 }
 
-/// The slot and the line.
+/// The slot and the queue.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(default)]
 pub struct Queue {
     /// Requests in the slot.
     pub running: u64,
-    /// Requests in line.
+    /// Queued requests.
     pub waiting: u64,
     /// Most that may wait.
     pub max_waiting: u64,
-    /// All of them: those that run first, then the line in its order.
+    /// All of them: the running ones first, then the queue in its order.
     pub items: Vec<Item>,
 }
 
@@ -109,7 +109,7 @@ pub struct Item {
     pub id: String,
     /// The calling app.
     pub app: Option<String>,
-    /// 0 in the slot, 1 at the head of the line.
+    /// 0 in the slot, 1 at the front of the queue.
     pub position: u64,
     /// What happens to it.
     pub phase: Phase,
@@ -155,16 +155,16 @@ pub struct ItemPlan {
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// It waits in line.
+    /// It is queued.
     #[default]
     Waiting,
     /// The server loads its model.
     Loading,
     /// The server reads its prompt.
     Prompt,
-    /// Its answer flows.
+    /// Its answer is arriving.
     Answer,
-    /// It has ended; the server is given time to stop working on it.
+    /// It has ended; the server may still be working on it.
     Settling,
 }
 
@@ -193,7 +193,7 @@ pub enum HealthState {
     /// Not probed yet.
     #[default]
     Unknown,
-    /// Fit.
+    /// It can serve.
     Ready,
     /// Loading a model.
     Loading,

@@ -46,7 +46,7 @@ fn a_record_that_is_dropped_is_one_of_a_caller_that_left() {
     assert_eq!(
         last(&recorder).outcome,
         Outcome::Left,
-        "nobody said how it ended"
+        "its ending was not reported"
     );
     assert_eq!(
         recorder.counts().ended_in(Outcome::Left),
@@ -135,7 +135,7 @@ async fn the_total_is_measured_from_arrival_to_the_end() {
     assert_eq!(
         last(&recorder).total_ms,
         1234,
-        "whoever ends it need not count"
+        "the caller does not have to count"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Short questions to the model server: one small answer, whole, within a limit.
+//! Short requests to the model server: one small answer, whole, within a limit.
 //!
 //! Proxies of the environment are ignored, redirects are not followed (a key would follow them),
 //! and nothing is decompressed. TLS is set up only for a root that needs it: the platform's own
@@ -17,18 +17,22 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::base_url::{self, Root, Scheme};
+use super::base_url::{self, Root};
 use super::send::is_framed_twice;
+use super::tls::{self, tls_outage};
 use crate::http::security::loop_detection::HOP;
 use crate::refusal::Outage;
 
-/// No answer to a question of ours is longer: a list of thousands of models is about 1 MiB.
+/// Longest answer: a list of thousands of models is about 1 MiB.
 const LONGEST_ANSWER: usize = 8 * 1024 * 1024;
 
-/// An idle connection is kept for the next question of the same burst, not longer.
+/// How long an idle connection is kept: for the next request of the same burst.
 const KEPT_IDLE: Duration = Duration::from_secs(15);
 
-/// Asks one server.
+/// UTF-8's byte order mark: some servers send it before their JSON.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Sends short requests to one server.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     http: Arc<Mutex<reqwest::Client>>,
@@ -36,11 +40,11 @@ pub(super) struct Client {
     root: Root,
     /// `Bearer …`, marked sensitive, so that no `Debug` prints it.
     authorization: Option<HeaderValue>,
-    /// Names the gateway that asks, so that it knows its own questions when they come back.
+    /// Names this gateway, so that it recognises its own requests when they come back.
     hop: Option<HeaderValue>,
 }
 
-/// A whole answer.
+/// A whole response.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: StatusCode,
@@ -87,7 +91,7 @@ impl Client {
         })
     }
 
-    /// The same client, whose questions carry this mark.
+    /// The same client, whose requests carry this mark.
     pub(super) fn marked(self, hop: HeaderValue) -> Self {
         Self {
             hop: Some(hop),
@@ -95,10 +99,10 @@ impl Client {
         }
     }
 
-    /// Closes what is kept open, for the other end may be gone without a word.
+    /// Closes idle connections: the other end may be gone without a notification.
     pub(super) fn forget_idle(&self) {
-        // The library closes its connections only as a whole. What worked once and does not now
-        // is rather kept.
+        // The library closes its connections only with the client. If no other client can be
+        // built, the old one stays.
         if let Ok(new) = http(&self.root, self.connect) {
             *self.http.lock().unwrap_or_else(PoisonError::into_inner) = new;
         }
@@ -201,7 +205,8 @@ impl Client {
         let mut cause = error.source();
         while let Some(error) = cause {
             if let Some(error) = error.downcast_ref::<io::Error>()
-                && let Some(outage) = self.outage_of_io(error.kind(), connecting)
+                && let Some(outage) =
+                    tls_outage(error).or_else(|| self.outage_of_io(error.kind(), connecting))
             {
                 return outage;
             }
@@ -254,7 +259,7 @@ fn http(root: &Root, connect: Duration) -> Result<reqwest::Client, OpenError> {
         .pool_max_idle_per_host(2)
         .pool_idle_timeout(KEPT_IDLE)
         .user_agent(concat!("oneslot/", env!("CARGO_PKG_VERSION")))
-        .tls_backend_preconfigured(tls(root.scheme())?);
+        .tls_backend_preconfigured(tls::config(root.scheme()).map_err(OpenError::Tls)?);
     if root.is_localhost() {
         builder = builder.resolve_to_addrs(root.host(), &base_url::localhost(root.port()));
     }
@@ -262,9 +267,10 @@ fn http(root: &Root, connect: Duration) -> Result<reqwest::Client, OpenError> {
 }
 
 impl Reply {
-    /// The body as JSON, whatever its content type says.
+    /// The body as JSON, whatever its content type says. A byte order mark is skipped.
     pub(super) fn json(&self) -> Option<Value> {
-        serde_json::from_slice(&self.body).ok()
+        let body = self.body.strip_prefix(BYTE_ORDER_MARK);
+        serde_json::from_slice(body.unwrap_or(&self.body)).ok()
     }
 
     /// The body of a 2xx as JSON.
@@ -276,27 +282,4 @@ impl Reply {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
-}
-
-/// The platform's verifier for https; for http an empty store, which costs nothing and is not used.
-pub(super) fn tls(scheme: Scheme) -> Result<rustls::ClientConfig, OpenError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(OpenError::Tls)?;
-    let mut config = match scheme {
-        Scheme::Http => builder
-            .with_root_certificates(rustls::RootCertStore::empty())
-            .with_no_client_auth(),
-        Scheme::Https => {
-            let verifier =
-                rustls_platform_verifier::Verifier::new(provider).map_err(OpenError::Tls)?;
-            builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(verifier))
-                .with_no_client_auth()
-        }
-    };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
 }

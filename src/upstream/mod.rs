@@ -10,16 +10,15 @@
 
 mod base_url;
 mod client;
+mod tls;
 mod detect;
 mod discover;
 mod probe;
 mod window;
-mod cloud_models;
+mod servers;
 mod tokenize;
-mod activity;
 pub mod current;
 pub mod handle;
-mod preload;
 mod unload;
 mod errors;
 mod redact;
@@ -45,23 +44,23 @@ use tokio::time::Instant;
 
 use crate::http::security::loop_detection::Hop;
 
-pub use activity::{Activity, SlotState};
 pub use base_url::{BaseUrlError, Root, Scheme};
 pub use client::OpenError;
-pub use cloud_models::runs_elsewhere;
-pub use detect::{Identified, Identity, Kind};
+pub use detect::{Identified, Identity};
 pub use discover::{Found, PORTS, discover};
-pub use errors::{Fault5xx, error_of, fault_of};
+pub use errors::{Fault5xx, ReportedError, error_of, fault_of};
 pub use overflow::{Overflow, overflow};
-pub use preload::{Preload, PreloadError};
 pub use probe::{Access, Probe};
-pub use redact::{MASK, SHORTEST, sent_key, without_key, without_sent_keys};
+pub use redact::{Redactor, sent_key, without_key, without_sent_keys};
+pub use servers::llama_cpp::{Activity, BusySlots};
+pub use servers::ollama::{Preload, PreloadError, is_same_ollama_model, runs_elsewhere};
+pub use servers::{Kind, LoadedModel, WindowReading, WindowSource};
 pub use unload::UnloadError;
-pub use window::{LoadedModel, WindowReading, WindowSource, is_same_ollama_model};
 
-use activity::SlotReader;
 use client::Client;
 use probe::Prober;
+use servers::llama_cpp::{SlotReader, says_loading as body_says_loading};
+use servers::ollama;
 use tokenize::Counter;
 
 /// The TLS of the relay's own connections; `None` for a root that needs none.
@@ -72,14 +71,16 @@ use tokenize::Counter;
 pub fn tls_for(root: &Root) -> Result<Option<Arc<rustls::ClientConfig>>, OpenError> {
     match root.scheme() {
         Scheme::Http => Ok(None),
-        Scheme::Https => client::tls(Scheme::Https).map(|config| Some(Arc::new(config))),
+        Scheme::Https => tls::config(Scheme::Https)
+            .map(|config| Some(Arc::new(config)))
+            .map_err(OpenError::Tls),
     }
 }
 
 /// Whether an answer means "the model is being loaded": llama.cpp's 503.
 pub fn says_loading(status: http::StatusCode, body: &[u8]) -> bool {
     status == http::StatusCode::SERVICE_UNAVAILABLE
-        && serde_json::from_slice(body).is_ok_and(|body| probe::says_loading(&body))
+        && serde_json::from_slice(body).is_ok_and(|body| body_says_loading(&body))
 }
 
 /// Whether an answer is another OneSlot's word that the request went in a circle.
@@ -222,7 +223,7 @@ impl Upstream {
         }
     }
 
-    /// Asks anew what the server is, and forgets which of its routes were missing.
+    /// Identifies the server again, and forgets which of its routes were missing.
     ///
     /// What was known stays known while nothing else is proven.
     pub async fn learn(&self) -> Identified {
@@ -292,22 +293,39 @@ impl Upstream {
             .await
     }
 
-    /// What the server's slots show; `None` where it does not show them.
+    /// What the server's slots show; `None` where it does not show them, or did not answer.
     ///
     /// It wakes a sleeping model and keeps an idle one awake: only around a request in flight.
     pub async fn activity(&self, model: Option<&str>) -> Option<Activity> {
         if self.kind().await? != Kind::LlamaCpp {
             return None;
         }
-        self.slots
+        let read = self
+            .slots
             .read(&self.client, model, self.limits.question)
-            .await
+            .await;
+        read.ok().flatten()
     }
 
-    /// Whether the server works right now; `None` where it does not tell. As [`Self::activity`].
-    pub async fn busy(&self, model: Option<&str>) -> Option<bool> {
-        let activity = self.activity(model).await?;
-        Some(activity.state == SlotState::Busy)
+    /// Whether the server is known to show how many of its slots work.
+    pub fn shows_activity(&self) -> bool {
+        self.known_kind() == Some(Kind::LlamaCpp) && self.slots.may_show()
+    }
+
+    /// How many of the server's slots work right now. As [`Self::activity`].
+    pub async fn busy_slots(&self, model: Option<&str>) -> BusySlots {
+        if self.kind().await != Some(Kind::LlamaCpp) {
+            return BusySlots::NotShown;
+        }
+        let read = self
+            .slots
+            .read(&self.client, model, self.limits.question)
+            .await;
+        match read {
+            Ok(Some(activity)) => BusySlots::Count(activity.busy),
+            Ok(None) => BusySlots::NotShown,
+            Err(_) => BusySlots::NoAnswer,
+        }
     }
 
     /// Loads a model into Ollama, within the loading budget.
@@ -330,7 +348,7 @@ impl Upstream {
         if runs_elsewhere(request.model) {
             return Err(PreloadError::Elsewhere);
         }
-        preload::preload(&self.client, request, budget).await
+        ollama::preload(&self.client, request, budget).await
     }
 
     /// Unloads `model`, or everything; gives the names of what is seen to be gone.

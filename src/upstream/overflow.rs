@@ -1,17 +1,17 @@
-//! "Too long" in every wording that servers have for it.
+//! Recognises "too long" in every wording that servers use.
 //!
-//! Match on the type first, then on the words. All forms become one reading, with the numbers the
-//! server named, so that the window can be learned and the chat cut once more.
+//! The type counts first, then the words. All forms become one reading with the server's numbers,
+//! so that the window can be learned and the chat trimmed once more.
 
 use http::StatusCode;
 
-use super::errors::{Said, said};
+use super::errors::ReportedError;
 
 /// The prompt (or prompt and answer together) does not fit the server's window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Overflow {
-    /// Tokens of the prompt, by the server's count. It may be below the window, where prompt and
-    /// asked answer together were too much.
+    /// Tokens of the prompt, by the server's count. It may be below the window if prompt and
+    /// requested answer together were too long.
     pub prompt: Option<u64>,
     /// The window, in tokens.
     pub window: Option<u64>,
@@ -19,7 +19,7 @@ pub struct Overflow {
     pub excess: Option<u64>,
 }
 
-/// Where a wording has its numbers.
+/// Which numbers a wording has, and where.
 #[derive(Debug, Clone, Copy)]
 enum Numbers {
     /// The prompt's before the window's.
@@ -28,7 +28,7 @@ enum Numbers {
     WindowAfter,
     /// Only by how much it is too long, after these words.
     ExcessAfter,
-    /// None that can be told apart.
+    /// None that can be distinguished.
     Absent,
 }
 
@@ -109,38 +109,35 @@ enum Side {
 ///
 /// `None` for everything that is not about length.
 pub fn overflow(status: StatusCode, body: &[u8]) -> Option<Overflow> {
-    let speaks = match status.as_u16() {
+    let may_be = match status.as_u16() {
         400 | 413 | 422 | 500 => true,
-        // Inside a stream: JSON with an error in it, never an answer that speaks of windows.
+        // Inside a stream: JSON with an error in it, never an answer that talks about windows.
         200 => has_error(body),
         _ => false,
     };
-    if !speaks {
-        return None;
+    may_be.then(|| ReportedError::read(body).overflow())?
+}
+
+impl ReportedError {
+    /// The overflow it reports; `None` if it is about something else.
+    pub fn overflow(&self) -> Option<Overflow> {
+        let by_words = by_words(&self.message.to_lowercase());
+        let is_typed = self.kind.as_deref() == Some("exceed_context_size_error")
+            || self.code.as_deref() == Some("context_length_exceeded");
+        if by_words.is_none() && !is_typed {
+            return None;
+        }
+        let found = by_words.unwrap_or_default();
+        Some(Overflow {
+            prompt: self.prompt_tokens.or(found.prompt),
+            window: self.window.or(found.window),
+            excess: found.excess,
+        })
     }
-    let said = said(body)?;
-    let by_words = by_words(&said.message.to_lowercase());
-    if by_words.is_none() && !is_typed(&said) {
-        return None;
-    }
-    let found = by_words.unwrap_or_default();
-    Some(Overflow {
-        prompt: said.prompt.or(found.prompt),
-        window: said.window.or(found.window),
-        excess: found.excess,
-    })
 }
 
 fn has_error(body: &[u8]) -> bool {
     serde_json::from_slice::<serde_json::Value>(body).is_ok_and(|value| !value["error"].is_null())
-}
-
-fn is_typed(said: &Said) -> bool {
-    said.kind.as_deref() == Some("exceed_context_size_error")
-        || said
-            .code
-            .as_ref()
-            .is_some_and(|code| code == "context_length_exceeded")
 }
 
 fn by_words(text: &str) -> Option<Overflow> {

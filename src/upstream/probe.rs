@@ -1,6 +1,6 @@
 //! The health probe: `GET {root}/v1/models`, and nothing that could wake or load a model.
 //!
-//! Not here: what a report does to health and cooldown; that is for the one owner of the state.
+//! Not here: what a result does to health and cooldown ([`crate::scheduler`]).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,26 +12,28 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::client::{Client, Reply};
+use super::detect::OWN_HEADER;
+use super::servers::llama_cpp::says_loading;
+use super::servers::{Kind, plain};
 use crate::refusal::Outage;
-use crate::upstream::detect::{Kind, OWN_HEADER};
 
-/// How long `/health` may be behind `/v1/models`: it is asked beside it and is a bonus.
+/// How long the answer of `/health` is waited for after that of `/v1/models`; both are asked at once.
 const HEALTH_GRACE: Duration = Duration::from_millis(250);
 
-/// What one probe saw.
+/// The result of one probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
-    /// It lives.
+    /// It answered.
     Alive {
-        /// Whether it can be used as it is configured.
+        /// Whether it can be used as configured.
         access: Access,
         /// The body of `/v1/models` when it was a good one, for the cache; `None` when another
         /// OneSlot answered with a copy of its own, which says nothing of the server behind it.
         models: Option<Bytes>,
     },
-    /// It lives and loads its model.
+    /// It answered that it loads its model.
     Loading,
-    /// It is down, or what answers is no model server.
+    /// It is down, or no model server answered.
     Failed(Outage),
 }
 
@@ -40,11 +42,11 @@ pub enum Probe {
 pub enum Access {
     /// The list of models was given.
     Open,
-    /// 401 or 403: it wants a key that is not configured. A client's own may still work.
+    /// 401 or 403: it requires a key that is not configured. A client's own may still work.
     WantsKey,
 }
 
-/// Probes one server, and remembers whether it has a `/health` that is worth asking.
+/// Probes one server, and remembers whether it has a useful `/health`.
 #[derive(Debug, Default)]
 pub(super) struct Prober {
     /// Set by a `/health` that answered neither 200 nor 503.
@@ -52,7 +54,7 @@ pub(super) struct Prober {
 }
 
 impl Prober {
-    /// Forgets what is known of `/health`: another process may be there now.
+    /// Forgets what is known of `/health`: another process may listen now.
     pub(super) fn forget(&self) {
         self.no_health.store(false, Ordering::Relaxed);
     }
@@ -109,7 +111,7 @@ impl Prober {
     }
 }
 
-/// What an answer to `/v1/models` (or the lack of one) proves.
+/// The meaning of an answer to `/v1/models`, or of its absence.
 fn verdict(answer: Result<Reply, Outage>) -> Probe {
     let reply = match answer {
         Ok(reply) => reply,
@@ -124,6 +126,8 @@ fn verdict(answer: Result<Reply, Outage>) -> Probe {
             models: None,
         },
         StatusCode::NOT_FOUND => Probe::Failed(Outage::WrongBaseUrl),
+        StatusCode::BAD_REQUEST if wants_https(&reply.body) => Probe::Failed(Outage::WantsHttps),
+        status if status.is_redirection() => Probe::Failed(Outage::Redirected),
         StatusCode::SERVICE_UNAVAILABLE if reply.json().as_ref().is_some_and(says_loading) => {
             Probe::Loading
         }
@@ -137,6 +141,13 @@ fn verdict(answer: Result<Reply, Outage>) -> Probe {
     }
 }
 
+/// Whether a 400 is a TLS server's answer to plain HTTP (nginx, Go and others word it like this).
+fn wants_https(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body).to_ascii_lowercase();
+    text.contains("plain http request was sent to https port")
+        || text.contains("sent an http request to an https server")
+}
+
 /// Another OneSlot's copy of an earlier answer.
 fn is_copy(reply: &Reply) -> bool {
     reply.headers.contains_key(OWN_HEADER) && reply.headers.contains_key(AGE)
@@ -144,15 +155,7 @@ fn is_copy(reply: &Reply) -> bool {
 
 /// A 200 with an error in it, or an HTML page, is no list of models.
 fn is_list(body: &Value) -> bool {
-    body["data"].is_array() || body["models"].is_array()
-}
-
-/// The body of a 503 that means "the model is being loaded", in llama.cpp's forms, old and new.
-pub(super) fn says_loading(body: &Value) -> bool {
-    [&body["error"]["message"], &body["error"], &body["status"]]
-        .into_iter()
-        .filter_map(Value::as_str)
-        .any(|text| text.to_ascii_lowercase().contains("loading"))
+    body.is_array() || body["models"].is_array() || body["data"].is_array() || plain::is_list(body)
 }
 
 #[cfg(test)]
@@ -215,7 +218,12 @@ mod tests {
             (503, "down for repair", Probe::Failed(Outage::ProbeFailed)),
             (500, loading, Probe::Failed(Outage::ProbeFailed)),
             (502, "<html>", Probe::Failed(Outage::ProbeFailed)),
-            (302, "", Probe::Failed(Outage::ProbeFailed)),
+            (302, "", Probe::Failed(Outage::Redirected)),
+            (
+                400,
+                "Client sent an HTTP request to an HTTPS server.\n",
+                Probe::Failed(Outage::WantsHttps),
+            ),
             (204, "", Probe::Failed(Outage::ProbeFailed)),
             (
                 200,

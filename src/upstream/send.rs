@@ -1,8 +1,8 @@
 //! The relayed request itself: one connection, one exchange, bytes untouched.
 //!
 //! hyper's client connection is driven directly, without a pool of its own: dropping a
-//! [`Sent`] closes its connection, which is how a local server learns that nobody wants the
-//! answer any more. At most a few idle connections are kept for the next request; one of those
+//! [`Sent`] closes its connection, which is how a local server learns that the
+//! answer is not needed any more. At most a few idle connections are kept for the next request; one
 //! that turns out to be dead before any byte of an answer is replaced once, which is no failure
 //! of the server's.
 //!
@@ -28,15 +28,19 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::base_url::Root;
+use super::tls::tls_outage;
 use crate::fault_injection;
 use crate::refusal::Outage;
 
 /// Idle connections kept; more would only age.
 const KEPT: usize = 2;
-/// An idle connection older than this is not used again: servers close theirs silently.
+/// An idle connection older than this is not reused: servers close theirs silently.
 const KEPT_FOR: Duration = Duration::from_secs(30);
-/// The answer's head may be this long.
-const HEAD_LIMIT: usize = 256 * 1024;
+/// A reused connection that ends later than this may have carried the request to the server, which
+/// may have worked: it is not sent again.
+const RESEND_WITHIN: Duration = Duration::from_millis(250);
+/// Longest response header.
+const HEADER_LIMIT: usize = 256 * 1024;
 
 /// Sends requests to one server.
 pub struct Sender {
@@ -47,10 +51,10 @@ pub struct Sender {
     idle: Mutex<Vec<Idle>>,
 }
 
-/// An answer whose head has come. Dropping it closes the connection.
+/// A response whose header has come. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Sent {
-    /// The head and the body, as they come.
+    /// Header and body, as they come.
     pub response: Response<Incoming>,
     connection: Connection,
 }
@@ -84,7 +88,7 @@ struct Idle {
 #[derive(Debug)]
 struct Driver(JoinHandle<()>);
 
-/// Whether the answer's first byte had a chance to come.
+/// The result of sending on one connection.
 enum Attempt {
     Done(Box<Sent>),
     /// A reused connection ended before any byte of an answer.
@@ -119,10 +123,10 @@ impl Sender {
         })
     }
 
-    /// Sends one request and waits for the head of its answer, without a limit of its own.
+    /// Sends one request and waits for the header of its response, without a limit of its own.
     ///
     /// # Errors
-    /// What was seen instead of a head.
+    /// What came instead.
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection.
@@ -130,25 +134,25 @@ impl Sender {
         fault_injection::at(fault_injection::Stage::Connect);
         let mut went_away = false;
         if let Some(connection) = self.take_idle() {
-            match self.attempt(connection, outgoing, Use::Again).await {
+            match self.attempt(connection, outgoing, true).await {
                 Attempt::Done(sent) => return Ok(*sent),
                 Attempt::Failed(outage) => return Err(outage),
                 Attempt::Stale => went_away = true,
             }
         }
         let connection = match self.connect().await {
-            // Somebody was there a moment ago: it may have died of this very request.
+            // A server listened a moment ago: it may have died of this very request.
             Err(Outage::Refused) if went_away => return Err(Outage::Reset),
             connected => connected?,
         };
-        match self.attempt(connection, outgoing, Use::First).await {
+        match self.attempt(connection, outgoing, false).await {
             Attempt::Done(sent) => Ok(*sent),
             Attempt::Failed(outage) => Err(outage),
             Attempt::Stale => Err(Outage::Reset),
         }
     }
 
-    /// Takes back a connection whose answer was read to its end.
+    /// Takes back a connection whose response was read to its end.
     pub fn give_back(&self, connection: Connection) {
         if connection.send.is_closed() {
             return;
@@ -162,7 +166,7 @@ impl Sender {
         }
     }
 
-    /// Closes what is idle: after the machine slept, or when the server was replaced.
+    /// Closes idle connections: after the machine slept, or when the server was replaced.
     pub fn forget_idle(&self) {
         self.idle
             .lock()
@@ -180,18 +184,28 @@ impl Sender {
         None
     }
 
-    async fn attempt(&self, mut connection: Connection, outgoing: &Outgoing, used: Use) -> Attempt {
+    async fn attempt(
+        &self,
+        mut connection: Connection,
+        outgoing: &Outgoing,
+        reused: bool,
+    ) -> Attempt {
         let Ok(request) = self.request(outgoing) else {
             return Attempt::Failed(Outage::Garbled);
         };
+        let began = Instant::now();
         match connection.send.send_request(request).await {
-            // Two ends for one answer: the next one on this connection could begin inside it.
+            // Two lengths for one response: the next one on this connection could begin inside it.
             Ok(response) if is_framed_twice(response.headers()) => Attempt::Failed(Outage::Garbled),
             Ok(response) => Attempt::Done(Box::new(Sent {
                 response,
                 connection,
             })),
-            Err(error) if used == Use::Again && ended_before_answer(&error) => Attempt::Stale,
+            Err(error)
+                if reused && ended_before_answer(&error) && began.elapsed() < RESEND_WITHIN =>
+            {
+                Attempt::Stale
+            }
             Err(error) => Attempt::Failed(outage_of(&error)),
         }
     }
@@ -220,13 +234,13 @@ impl Sender {
                 let secured = timeout(self.connect, tls.connect(name, stream))
                     .await
                     .map_err(|_| Outage::ConnectTimeout)?
-                    .map_err(|_| Outage::Garbled)?;
+                    .map_err(|error| tls_outage(&error).unwrap_or(Outage::Garbled))?;
                 handshake(TokioIo::new(secured)).await
             }
         }
     }
 
-    /// Tries each address in turn; the last failure is the one that is told.
+    /// Tries each address in turn; the last failure is reported.
     async fn open(&self) -> io::Result<TcpStream> {
         let mut failure = io::Error::from(io::ErrorKind::ConnectionRefused);
         for address in self.root.addresses().await? {
@@ -242,14 +256,8 @@ impl Sender {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
-    First,
-    Again,
-}
-
 impl Sent {
-    /// The head and body apart from the connection that carries them.
+    /// Header and body apart from their connection.
     pub fn into_parts(self) -> (Response<Incoming>, Connection) {
         (self.response, self.connection)
     }
@@ -270,12 +278,12 @@ where
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let (send, connection) = http1::Builder::new()
-        .max_buf_size(HEAD_LIMIT)
+        .max_buf_size(HEADER_LIMIT)
         .handshake(io)
         .await
         .map_err(|error| outage_of(&error))?;
     let driver = Driver(tokio::spawn(async move {
-        // What went wrong is told to whoever waits for the answer.
+        // Its error reaches the request that waits for the response.
         let _ = connection.await;
     }));
     Ok(Connection { send, driver })
@@ -288,13 +296,13 @@ impl Connection {
     }
 }
 
-/// Whether a head names a length and chunks at once.
+/// Whether a header has both a length and chunks.
 pub(super) fn is_framed_twice(headers: &HeaderMap) -> bool {
     headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING)
 }
 
-/// Whether an answer is compressed. Nobody asked for that, and neither its end nor an error in it
-/// can be seen then.
+/// Whether a response is compressed. It was not asked for, and neither its end nor an error in it
+/// could be seen.
 pub fn is_encoded(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(CONTENT_ENCODING).iter();
     codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
@@ -318,7 +326,7 @@ fn connect_outage(error: &io::Error) -> Outage {
     }
 }
 
-/// What a failed exchange says of the server.
+/// What a failed exchange says about the server.
 pub fn outage_of(error: &hyper::Error) -> Outage {
     if error.is_parse() {
         Outage::Garbled

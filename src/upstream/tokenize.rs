@@ -12,8 +12,8 @@ use http::StatusCode;
 use tokio::time::Instant;
 
 use super::client::Client;
+use super::servers::llama_cpp;
 use crate::refusal::Outage;
-use crate::upstream::window::llama_cpp;
 
 /// How long a count may take before the request goes on without it.
 pub(super) const LIMIT: Duration = Duration::from_secs(1);
@@ -98,7 +98,7 @@ impl Counter {
             return None;
         }
         // A router may not load a model for a question about it, least of all over the one that
-        // answers somebody else right now.
+        // is in use right now.
         let path = format!(
             "/v1/chat/completions/input_tokens?{}",
             llama_cpp::query(None)

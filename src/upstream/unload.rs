@@ -11,9 +11,9 @@ use tokio::time::sleep;
 
 use super::Limits;
 use super::client::Client;
+use super::servers::{Kind, LoadedModel, llama_cpp, lm_studio, ollama};
+use super::window;
 use crate::refusal::Outage;
-use crate::upstream::detect::Kind;
-use crate::upstream::window::{self, LoadedModel, llama_cpp};
 
 /// A server may agree before the model is gone: looked at so often …
 const LOOKS: u32 = 15;
@@ -46,7 +46,7 @@ pub enum UnloadError {
     /// The server agreed, and no longer says what is loaded.
     #[error("the model server agreed to the unload of {}, but does not say whether it went", models.join(", "))]
     Unsure {
-        /// What it was told to unload.
+        /// The models it was asked to unload.
         models: Vec<String>,
     },
     /// The server refused.
@@ -70,8 +70,8 @@ pub(super) async fn unload(
 ) -> Result<Vec<String>, UnloadError> {
     let limit = limits.unload;
     let path = match kind {
-        Kind::Ollama => "/api/generate",
-        Kind::LmStudio => "/api/v1/models/unload",
+        Kind::Ollama => ollama::GENERATE,
+        Kind::LmStudio => lm_studio::UNLOAD,
         Kind::LlamaCpp if llama_cpp::routes(client, limit).await => "/models/unload",
         Kind::LlamaCpp => {
             return Err(UnloadError::NotPossible {
@@ -87,7 +87,7 @@ pub(super) async fn unload(
     let loaded = window::models(client, kind, limit)
         .await
         .ok_or(UnloadError::List)?;
-    let mut told = Vec::new();
+    let mut ordered = Vec::new();
     for entry in loaded.iter().filter(|entry| is_meant(kind, entry, model)) {
         let body = Bytes::from(order(kind, entry).to_string());
         let reply = client
@@ -107,21 +107,21 @@ pub(super) async fn unload(
                 model: entry.name.clone(),
             });
         }
-        told.push(entry.instance.clone());
+        ordered.push(entry.instance.clone());
     }
-    seen_gone(client, kind, told, limits.question).await
+    until_gone(client, kind, ordered, limits.question).await
 }
 
-/// Looks at what is loaded until all of `told` is gone, or for long enough: a yes alone proves
-/// nothing.
-async fn seen_gone(
+/// Reads the loaded models until all of `ordered` are gone, or for long enough: an answer alone
+/// proves nothing.
+async fn until_gone(
     client: &Client,
     kind: Kind,
-    told: Vec<String>,
+    ordered: Vec<String>,
     limit: Duration,
 ) -> Result<Vec<String>, UnloadError> {
-    if told.is_empty() {
-        return Ok(told);
+    if ordered.is_empty() {
+        return Ok(ordered);
     }
     let mut unanswered = 0;
     // What the last look showed, if it was answered.
@@ -131,8 +131,12 @@ async fn seen_gone(
             sleep(BETWEEN_LOOKS).await;
         }
         kept = window::models(client, kind, limit).await.map(|loaded| {
-            let is_loaded = |told: &&String| loaded.iter().any(|entry| entry.instance == **told);
-            told.iter().filter(is_loaded).cloned().collect::<Vec<_>>()
+            let is_loaded = |model: &&String| loaded.iter().any(|entry| entry.instance == **model);
+            ordered
+                .iter()
+                .filter(is_loaded)
+                .cloned()
+                .collect::<Vec<_>>()
         });
         unanswered += u32::from(kept.is_none());
         if unanswered == UNANSWERED || kept.as_ref().is_some_and(Vec::is_empty) {
@@ -140,8 +144,8 @@ async fn seen_gone(
         }
     }
     match kept {
-        None => Err(UnloadError::Unsure { models: told }),
-        Some(kept) if kept.is_empty() => Ok(told),
+        None => Err(UnloadError::Unsure { models: ordered }),
+        Some(kept) if kept.is_empty() => Ok(ordered),
         Some(kept) => Err(UnloadError::Kept { models: kept }),
     }
 }
@@ -151,7 +155,7 @@ fn is_meant(kind: Kind, entry: &LoadedModel, model: Option<&str>) -> bool {
         return true;
     };
     match kind {
-        Kind::Ollama => window::is_same_ollama_model(&entry.name, model),
+        Kind::Ollama => ollama::is_same_ollama_model(&entry.name, model),
         Kind::LmStudio | Kind::LlamaCpp | Kind::Plain => {
             entry.name == model || entry.instance == model
         }
@@ -160,8 +164,8 @@ fn is_meant(kind: Kind, entry: &LoadedModel, model: Option<&str>) -> bool {
 
 fn order(kind: Kind, entry: &LoadedModel) -> Value {
     match kind {
-        Kind::Ollama => json!({ "model": entry.name, "keep_alive": 0 }),
-        Kind::LmStudio => json!({ "instance_id": entry.instance }),
+        Kind::Ollama => ollama::unload_order(entry),
+        Kind::LmStudio => lm_studio::unload_order(entry),
         Kind::LlamaCpp | Kind::Plain => json!({ "model": entry.name }),
     }
 }

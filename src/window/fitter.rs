@@ -5,12 +5,13 @@
 //! answers with estimates and says so: then nothing is refused, all that may go goes, and the
 //! server has the last word.
 
-use super::count::{Counting, Ratio, estimate, outside_cost, surely_fits};
-use super::cuts::{Cut, Trim, cuts};
+use super::cut_points::{Cut, cuts};
 use super::search::{Next, Search};
 use super::strict::strict_trim;
-use super::units::Units;
-use crate::degrade::{Grant, NoneAsked, Overflow, Preset, Terms};
+use super::tokens::{Ratio, estimate, outside_cost, surely_fits};
+use super::turns::Units;
+use crate::config::{Counting, Preset, Trim};
+use crate::degrade::{Grant, NoneAsked, Overflow, Terms};
 use crate::request::Chat;
 
 /// How far a count may be trusted.
@@ -300,7 +301,7 @@ fn strict(chat: &Chat, rules: &FitRules) -> Stage {
     })
 }
 
-/// Fits a chat with counts that are at hand at once.
+/// Fits a chat with counts that are available at once.
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
 //! What an upstream's own numbers teach about counts and window.
 
-use super::count::{Counting, PER_MEDIUM, Ratio, estimate};
 use super::fitter::Certainty;
+use super::tokens::{PER_MEDIUM, Ratio, estimate};
+use crate::config::Counting;
 use crate::request::Chat;
 
 /// Tokens by which a report may differ from a count without meaning anything.
@@ -25,7 +26,7 @@ pub struct Sent<'a> {
 pub struct Lesson {
     /// What estimates are to be scaled by.
     pub ratio: Ratio,
-    /// The window to fit into; `None` while nobody has named one.
+    /// The window to fit into; `None` while it is unknown.
     pub window: Option<u64>,
     /// Whether scaled estimates may now refuse.
     pub certainty: Certainty,

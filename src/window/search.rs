@@ -4,7 +4,7 @@
 //! estimates do. After a few such guesses halving takes over, so that odd text costs no more
 //! than a handful of counts.
 
-use super::cuts::Cut;
+use super::cut_points::Cut;
 
 /// Guesses by estimate before halving takes over.
 const GUESSES: u32 = 3;

@@ -4,8 +4,9 @@
 //! message stays, an assistant's may come first. One addition the article has no word for: a
 //! tool call and its results count as one message, so that no result is sent without its call.
 
-use super::count::{Counting, message_cost};
-use super::units::keep_pairs_together;
+use super::tokens::message_cost;
+use super::turns::keep_pairs_together;
+use crate::config::Counting;
 use crate::request::{Message, Role};
 
 /// Even the system messages and the last message do not fit.

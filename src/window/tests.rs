@@ -8,7 +8,8 @@ mod steady;
 use serde_json::{Value, json};
 
 use super::{ByteBound, Certainty, Fit, FitRules, Trim, fit};
-use crate::degrade::{MARGIN, NoneAsked, Overflow, Plan, Preset, Terms};
+use crate::config::Preset;
+use crate::degrade::{MARGIN, NoneAsked, Overflow, Plan, Terms};
 use crate::request::{Chat, Edit};
 
 /// A chat from messages, and members beside them.

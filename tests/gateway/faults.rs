@@ -64,7 +64,7 @@ fn a_list_of_models_compressed_unasked_is_refused_too() {
 fn a_204_with_a_body_is_an_error_and_its_connection_is_not_used_again() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).limit("fresh_ms", 60_000).start();
-    let body = completion("nobody asked for this").to_string();
+    let body = completion("not asked for").to_string();
     let odd = format!(
         "HTTP/1.1 204 No Content\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
@@ -76,7 +76,7 @@ fn a_204_with_a_body_is_an_error_and_its_connection_is_not_used_again() {
     gateway.control("POST", "/oneslot/check", "");
     let next = gateway.chat(&chat::whole("next"));
     assert_eq!(next.status(), 200);
-    assert!(find(&next.body, b"nobody asked").is_none());
+    assert!(find(&next.body, b"not asked for").is_none());
     let chats = upstream.chats();
     assert_ne!(chats[0].connection, chats[1].connection, "a new connection");
     gateway.stands(&upstream);
@@ -104,7 +104,7 @@ fn a_redirect_to_another_host_is_an_error_of_the_servers_and_is_not_followed() {
             gateway.stands(&upstream);
         }
     }
-    assert_eq!(elsewhere.connections(), 0, "nobody went there");
+    assert_eq!(elsewhere.connections(), 0, "no connection went there");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn what_does_not_speak_http_is_no_death_and_its_request_is_not_banned() {
 
 // Servers that do not come up, or go away while they do.
 
-/// A port that listens and takes nobody any more.
+/// A port whose backlog is full.
 fn full_listener() -> (Socket, Vec<TcpStream>) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -245,7 +245,7 @@ fn an_event_without_an_end_is_relayed_and_not_collected() {
     let tail = String::from_utf8_lossy(&answer.body[answer.body.len() - 600..]).into_owned();
     assert!(
         tail.contains("x\n\ndata: {\"error\""),
-        "the line is ended before the error: {tail}"
+        "the line ends before the error: {tail}"
     );
     assert!(!tail.contains("[DONE]"));
     let grown = machine::peak_kib(gateway.pid()).saturating_sub(before);

@@ -1,6 +1,6 @@
-//! The upstream's health: probes, cooldown, loading, keys, and who is to blame.
+//! The upstream's health: probes, cooldown, loading, keys, and whose fault a failure is.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -146,7 +146,7 @@ fn the_cooldown_doubles_up_to_its_limit() {
 }
 
 #[test]
-fn those_in_line_keep_their_place_through_an_outage() {
+fn queued_requests_keep_their_place_through_an_outage() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
     let mut held = hold(&gateway, &upstream);
@@ -187,7 +187,7 @@ fn a_wait_that_ends_behind_a_cooldown_names_it() {
 }
 
 #[test]
-fn of_those_in_line_only_the_one_whose_own_probe_failed_is_refused() {
+fn only_the_request_whose_own_probe_failed_is_refused() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream)
         .config("health.cooldown_ms = 1000")
@@ -237,17 +237,79 @@ fn check_now_ends_a_cooldown() {
 }
 
 #[test]
-fn a_probe_that_hangs_is_a_failure_after_its_own_short_limit() {
+fn a_probe_that_times_out_is_sent_again_and_the_queue_waits() {
+    let upstream = Upstream::plain();
+    for _ in 0..2 {
+        upstream.next("GET", "/v1/models", Script::new().hang());
+    }
+    let mut gateway = Setup::before(&upstream).start();
+    let answer = gateway.chat(&chat::whole("waits for 2 and 5 s"));
+    assert_eq!(answer.status(), 200, "{}", answer.text());
+    let status = gateway.status();
+    assert_eq!(status["health"]["consecutive_failures"], 0, "{status}");
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn strict_is_down_at_the_first_probe_that_times_out() {
     let upstream = Upstream::plain();
     upstream.always("GET", "/v1/models", |_| Script::new().hang());
-    let mut gateway = Setup::before(&upstream).limit("probe_ms", 500).start();
+    let mut gateway = Setup::before(&upstream)
+        .config("preset = \"strict\"")
+        .start();
+    let began = Instant::now();
     let answer = gateway.chat(&chat::whole("hello"));
     refused(&answer, 503, "LLM_UNAVAILABLE", Advice::Later);
+    assert!(began.elapsed() < Duration::from_secs(7), "one probe of 2 s");
     assert_eq!(
         upstream.chats().len(),
         0,
         "no prompt goes to a server that does not answer"
     );
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn a_reset_by_a_server_that_lives_on_is_no_crash() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).start();
+    for _ in 0..3 {
+        fail_one(&gateway, &upstream);
+        assert!(gateway.control("POST", "/oneslot/check", "").status() < 300);
+        gateway.until_status("ready again", |status| status["health"]["state"] == "ready");
+    }
+    assert_eq!(gateway.chat(&chat::whole("fails")).status(), 200);
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn an_aborted_request_settles_until_the_server_is_idle() {
+    let upstream = Upstream::start(Flavour::LlamaCpp { window: 4096 });
+    let mut gateway = Setup::before(&upstream).start();
+    assert_eq!(gateway.chat(&chat::whole("first")).status(), 200);
+    let held = hold(&gateway, &upstream);
+    upstream.always("GET", "/slots", |_| {
+        Script::json(200, &json!([{"id": 0, "is_processing": true}]))
+    });
+    drop(held);
+    let status = gateway.until_status("it settles", |status| {
+        status["queue"]["items"][0]["phase"] == "settling"
+    });
+    assert!(status["queue"]["items"][0]["app"].is_string(), "{status}");
+    let mut waiting = gateway.open_chat(&chat::whole("next"));
+    assert!(
+        waiting.is_silent_for(Duration::from_secs(11)),
+        "the server is busy all the time"
+    );
+    let status = gateway.status();
+    let item = &status["queue"]["items"][0];
+    assert_eq!(item["phase"], "settling", "{status}");
+    assert!(item["age_ms"].as_u64().unwrap() >= 11_000, "{status}");
+    let line = "the server is still working on a cancelled request";
+    let log = std::fs::read_to_string(gateway.state_path().join("oneslot.log")).unwrap();
+    assert_eq!(log.matches(line).count(), 1, "one line: {log}");
+    upstream.as_usual("GET", "/slots");
+    assert_eq!(waiting.finish().status(), 200, "idle at last");
     gateway.stands(&upstream);
 }
 
@@ -504,13 +566,14 @@ fn only_a_person_who_looks_makes_the_server_be_asked_more_often() {
     assert_eq!(
         probes(&upstream.probes()),
         before,
-        "a program that follows the events is nobody who looks"
+        "a program that follows the events is no viewer"
     );
     let mut panel = gateway.open(&gateway.request("GET", "/oneslot/events?watched=yes", b""));
     panel.body_until_has("\"ready\"");
-    crate::support::eventually("it is asked each second while somebody looks", || {
-        (probes(&upstream.probes()) >= before + 3).then_some(())
-    });
+    crate::support::eventually(
+        "it is probed each second while a viewer is connected",
+        || (probes(&upstream.probes()) >= before + 3).then_some(()),
+    );
     gateway.stands(&upstream);
 }
 
@@ -633,9 +696,9 @@ fn a_server_that_restarts_many_times_under_load_loses_nothing() {
         for mut client in clients {
             let answer = client.finish();
             let whole = answer.text().contains("[DONE]");
-            let told = answer.text().contains("\"error\":{");
+            let refused = answer.text().contains("\"error\":{");
             assert!(
-                whole != told,
+                whole != refused,
                 "an answer or an explicit error: {}",
                 answer.text()
             );

@@ -1,5 +1,5 @@
-//! What stays on the machine: no content and no key in any form, nothing others may read, and
-//! nothing that is left running.
+//! Traces on the machine: no content and no key in any form, nothing other users can read, and no
+//! process left running.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +28,7 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// Everything the gateway wrote or said or shows, by its place.
+/// Everything the gateway wrote, logged or shows, by its source.
 fn traces(gateway: &Gateway) -> Vec<(String, Vec<u8>)> {
     let mut found = vec![
         ("what it said".to_owned(), gateway.said().into_bytes()),
@@ -258,7 +258,7 @@ fn a_readable_file_with_a_key_in_it_is_closed_and_said() {
     let mut gateway = setup.start();
     assert_eq!(mode(&gateway.config_path()), 0o600);
     let notices = gateway.status()["notices"].to_string();
-    assert!(notices.contains("644"), "a person is told: {notices}");
+    assert!(notices.contains("644"), "there is a notice: {notices}");
     let said = format!("{}{notices}", gateway.said());
     assert!(!said.contains(UPSTREAM_KEY));
     gateway.stands(&upstream);
@@ -278,20 +278,20 @@ fn a_state_directory_that_others_could_use_is_closed_and_said_once() {
     let mut gateway = gateway.restart();
     assert_eq!(mode(&state), 0o700);
     assert_eq!(mode(&state.join("oneslot.log")), 0o600);
-    let told = || {
+    let warnings = || {
         let log = std::fs::read_to_string(state.join("oneslot.log")).unwrap();
         let lines = log.lines().filter(|line| line.contains("open to others"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     // The file is written beside the rest.
     let lines = eventually("it is said", || {
-        let lines = told();
+        let lines = warnings();
         (!lines.is_empty()).then_some(lines)
     });
     assert_eq!(lines.len(), 1, "it may have been meant: {lines:?}");
     assert!(lines[0].contains("775"), "how it was is said: {lines:?}");
     gateway = gateway.restart();
-    assert_eq!(told(), lines, "and not again");
+    assert_eq!(warnings(), lines, "and not again");
     gateway.stands(&upstream);
 }
 
@@ -307,10 +307,10 @@ fn asked_to_end(finishes: bool) {
     for client in &mut waiting {
         refused(&client.finish(), 503, "SHUTTING_DOWN", Advice::Later);
     }
-    let told = began.elapsed();
+    let took = began.elapsed();
     assert!(
-        told < Duration::from_secs(1),
-        "those in line are told at once: {told:?}"
+        took < Duration::from_secs(1),
+        "queued requests are refused at once: {took:?}"
     );
     if finishes {
         held.let_go();
@@ -328,11 +328,7 @@ fn asked_to_end(finishes: bool) {
     assert!(took < Duration::from_secs(4), "gone after {took:?}");
     let again = eventually("the port is free", || TcpListener::bind(address).ok());
     drop(again);
-    assert_eq!(
-        upstream.chats().len(),
-        1,
-        "nobody from the line was sent on"
-    );
+    assert_eq!(upstream.chats().len(), 1, "no queued request was sent");
 }
 
 #[test]
@@ -346,7 +342,7 @@ fn an_end_cuts_an_answer_that_goes_on_with_an_event_and_closes_the_upstream() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_keeps_nobody_from_ending() {
+fn a_client_that_reads_nothing_does_not_delay_shutdown() {
     let upstream = Upstream::plain();
     let mut gateway = quiet(&upstream).start();
     upstream.next_chat(

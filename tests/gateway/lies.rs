@@ -19,8 +19,7 @@ use crate::support::wire::{find, response};
 #[test]
 fn a_server_that_repeats_its_key_gives_it_to_no_client() {
     const KEY: &str = "sk-UPSTREAMKEY-1234";
-    let parts = [KEY, "sk-UPSTR***********1234", "…AMKEY-1234"];
-    for (status, part) in [401, 400, 500, 200].into_iter().zip(parts.iter().cycle()) {
+    for status in [401, 400, 500, 200] {
         for body in [chat::whole("hello"), chat::streamed("hello")] {
             let upstream = Upstream::plain();
             let mut gateway = Setup::before(&upstream)
@@ -28,11 +27,11 @@ fn a_server_that_repeats_its_key_gives_it_to_no_client() {
                 .config("health.cooldown_ms = 0")
                 .limit("cooldown_max_ms", 0)
                 .start();
-            let said = json!({"error": {"message": format!("Incorrect API key provided: {part}."),
+            let said = json!({"error": {"message": format!("Incorrect API key provided: {KEY}."),
                 "type": KEY, "code": KEY, "param": KEY}});
             upstream.next_chat(Script::json(status, &said));
             keyless(&gateway.chat(&body));
-            let text = format!("Wrong key: {part}");
+            let text = format!("Wrong key: {KEY}");
             upstream.next_chat(Script::whole(status, "text/plain", text.as_bytes()));
             keyless(&gateway.chat(&body));
             upstream.always("GET", "/v1/models/m", move |_| Script::json(403, &said));
@@ -195,37 +194,47 @@ fn an_answer_framed_twice_is_an_error_and_its_connection_is_not_used_again() {
 fn a_success_that_is_no_answer_is_told_as_what_it_was() {
     let json = "application/json";
     for (status, kind, body, says) in [
-        (200, json, "{}", "answered 200, but with no answer: JSON"),
-        (200, json, "[]", "answered 200, but with no answer: JSON"),
+        (
+            200,
+            json,
+            "{}",
+            "answered 200, but not with an answer: JSON",
+        ),
+        (
+            200,
+            json,
+            "[]",
+            "answered 200, but not with an answer: JSON",
+        ),
         (
             200,
             json,
             "",
-            "answered 200, but with no answer: an empty body",
+            "answered 200, but not with an answer: an empty body",
         ),
         (
             200,
             json,
             "{\"id\":",
-            "answered 200, but with no answer: not JSON",
+            "answered 200, but not with an answer: not JSON",
         ),
         (
             200,
             "text/html",
             "<html><title>Hi</title>",
-            "answered 200, but with no answer: an HTML page, \"Hi\"",
+            "answered 200, but not with an answer: an HTML page, \"Hi\"",
         ),
         (
             204,
             json,
             "",
-            "answered 204, but with no answer: an empty body",
+            "answered 204, but not with an answer: an empty body",
         ),
         (
             200,
             json,
             "{\"error\":\"boom\"}",
-            "answered 200, but with no answer: boom",
+            "answered 200, but not with an answer: boom",
         ),
     ] {
         let upstream = Upstream::plain();

@@ -397,7 +397,7 @@ fn a_server_killed_in_the_middle_of_a_stream_is_said_in_the_stream_to_every_clie
     let message = error["message"].as_str().unwrap_or_default();
     assert!(
         message.starts_with("The model server's process ")
-            && message.ends_with("in the middle of the answer: what came before is incomplete"),
+            && message.ends_with("in the middle of the answer, which is incomplete"),
         "it says that the process is gone, not only that a connection broke: {message}"
     );
     for sdk in SDKS {

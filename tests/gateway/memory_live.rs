@@ -56,7 +56,7 @@ impl Scene {
         self.hog.hold(self.headroom - mib);
     }
 
-    /// Asks until the level is this one: memory is read while somebody asks.
+    /// Sends chats until the level is this one: memory is read while requests run.
     fn until_level(&self, level: &str) -> Value {
         within(LIVE_LIMIT, &format!("memory is {level}"), || {
             let status = self.gateway.status();
@@ -165,7 +165,7 @@ fn a_model_killed_for_want_of_memory_is_said_to_be_and_comes_back() {
     assert_eq!(answer.head.get("x-oneslot-code"), Some("LLM_UNAVAILABLE"));
     let message = answer.json()["error"]["message"].to_string();
     assert!(
-        message.contains("killed by the system for want of memory"),
+        message.contains("killed by the system because memory ran out"),
         "{message}"
     );
     assert!(message.contains("it held"), "how much it held: {message}");
@@ -185,7 +185,7 @@ fn a_model_killed_for_want_of_memory_is_said_to_be_and_comes_back() {
     assert!(death["lived_ms"].as_u64() > Some(0), "{death}");
     assert!(
         status["notices"].to_string().contains("model_server_died"),
-        "a person is told: {status}"
+        "the notice is there: {status}"
     );
     let said = scene.gateway.said();
     let line = said
@@ -210,7 +210,7 @@ fn a_model_killed_for_want_of_memory_is_said_to_be_and_comes_back() {
     assert_ne!(*now, json!(pid), "another process: {status}");
     assert!(
         !status["notices"].to_string().contains("model_server_died"),
-        "what is over is not told: {status}"
+        "no notice of what is over: {status}"
     );
     let answer = chat(gateway, 8).finish_within(LIVE_LIMIT);
     assert_eq!(answer.status(), 200, "{}", answer.text());
@@ -238,7 +238,7 @@ fn a_killed_model_is_told_from_one_that_ran_out_of_memory_and_seen_at_once() {
             .is_some_and(|path| path.contains("python")),
         "{process}"
     );
-    // Nobody has asked how it ended: its status is still to be had.
+    // Its parent has not waited for it: its exit status can still be read.
     signal(model.pid(), "KILL");
     let status = within(LIVE_LIMIT, "its end is seen without a request", || {
         let status = gateway.status();

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::support::chat;
 use crate::support::eventually;
 use crate::support::flavour::Flavour;
-use crate::support::gateway::Setup;
+use crate::support::gateway::{Gateway, Setup};
 use crate::support::held::{hold, queue};
 use crate::support::refused::{Advice, refused};
 use crate::support::script::Script;
 use crate::support::upstream::Upstream;
 
 #[test]
-fn a_pause_lets_the_running_answer_finish_and_keeps_the_line() {
+fn a_pause_lets_the_running_answer_finish_and_keeps_the_queue() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
     let held = hold(&gateway, &upstream);
@@ -25,7 +25,7 @@ fn a_pause_lets_the_running_answer_finish_and_keeps_the_line() {
     assert!(!status["pause"].is_null(), "it is shown: {status}");
     refused(
         &gateway.chat(&chat::whole("arrives")),
-        503,
+        423,
         "LLM_PAUSED",
         Advice::Never,
     );
@@ -36,17 +36,49 @@ fn a_pause_lets_the_running_answer_finish_and_keeps_the_line() {
     );
     gateway.until_queue(0, 2);
     assert_eq!(gateway.get("/v1/models").status(), 200, "reads go on");
-    assert_eq!(
-        upstream.chats().len(),
-        1,
-        "nobody is dispatched while paused"
-    );
+    assert_eq!(upstream.chats().len(), 1, "none is dispatched while paused");
     gateway.cli_ok(&["resume"]);
     for mut client in waiting {
         assert_eq!(client.finish().status(), 200);
     }
     assert_eq!(upstream.order(), ["hold the slot", "number 0", "number 1"]);
     assert!(gateway.status()["pause"].is_null());
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn arrivals_wait_for_a_pause_that_ends_within_their_limit() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream)
+        .config("queue.max_waiting = 1")
+        .start();
+    let until_ms = jiff::Timestamp::now().as_millisecond() + 3_000;
+    let body = json!({ "until_ms": until_ms }).to_string();
+    assert!(gateway.control("POST", "/oneslot/pause", &body).status() < 300);
+    let mut waiting = gateway.open_chat(&chat::whole("waits"));
+    gateway.until_queue(0, 1);
+    refused(
+        &gateway.chat(&chat::whole("finds the queue full")),
+        503,
+        "LLM_PAUSED",
+        Advice::Later,
+    );
+    assert_eq!(waiting.finish().status(), 200, "the pause is over");
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn resume_says_whether_it_was_paused() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).start();
+    let resumed = |gateway: &Gateway| {
+        let status = gateway.control("POST", "/oneslot/resume", "").json();
+        status["resumed"].as_bool()
+    };
+    assert_eq!(resumed(&gateway), Some(false));
+    gateway.cli_ok(&["pause"]);
+    assert_eq!(resumed(&gateway), Some(true));
+    assert_eq!(resumed(&gateway), Some(false));
     gateway.stands(&upstream);
 }
 
@@ -75,7 +107,7 @@ fn a_pause_survives_a_restart() {
         gateway.cli_ok(args);
         let mut gateway = gateway.restart();
         let answer = gateway.chat(&chat::whole("hello"));
-        assert_eq!(answer.status(), 503, "{args:?}: {}", answer.text());
+        assert_eq!(answer.status(), 423, "{args:?}: {}", answer.text());
         assert_eq!(answer.code(), Some("LLM_PAUSED"));
         gateway.cli_ok(&["resume"]);
         let mut gateway = {
@@ -107,12 +139,12 @@ fn a_pause_survives_being_killed() {
     gateway.stands(&upstream);
 }
 
-/// Something in its place that no file can replace: as on a full disk, nothing can be written.
+/// A directory in the file's place cannot be replaced: like on a full disk, nothing can be written.
 #[test]
-fn a_pause_that_cannot_be_kept_is_told_until_it_can() {
+fn a_pause_that_cannot_be_written_has_a_notice_until_it_can() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
-    let told = |status: &Value, word: &str| {
+    let has_notice = |status: &Value, word: &str| {
         let notices = status["notices"].as_array().unwrap();
         let mut ours = notices.iter().filter(|one| one["code"] == "pause_unkept");
         ours.next()
@@ -126,17 +158,17 @@ fn a_pause_that_cannot_be_kept_is_told_until_it_can() {
         !status["pause"].is_null(),
         "it pauses all the same: {status}"
     );
-    assert!(told(&status, "pause will end"), "{status}");
+    assert!(has_notice(&status, "pause will end"), "{status}");
     std::fs::remove_dir_all(&in_the_way).unwrap();
     let status = gateway.control("POST", "/oneslot/pause", "").json();
-    assert!(!told(&status, ""), "it is kept now: {status}");
+    assert!(!has_notice(&status, ""), "it is kept now: {status}");
     std::fs::remove_file(&in_the_way).unwrap();
     std::fs::create_dir(&in_the_way).unwrap();
     let status = gateway.control("POST", "/oneslot/resume", "").json();
-    assert!(told(&status, "paused again"), "{status}");
+    assert!(has_notice(&status, "paused again"), "{status}");
     std::fs::remove_dir(&in_the_way).unwrap();
     let status = gateway.control("POST", "/oneslot/resume", "").json();
-    assert!(!told(&status, ""), "nothing is left of it: {status}");
+    assert!(!has_notice(&status, ""), "nothing is left of it: {status}");
     gateway.stands(&upstream);
 }
 
@@ -159,7 +191,7 @@ fn a_pause_is_kept_where_the_state_directory_was_removed() {
     assert!(!status["pause"].is_null(), "{status}");
     assert_eq!(status["notices"], serde_json::json!([]), "nothing is lost");
     let mode = std::fs::metadata(&state).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o700, "it is nobody else's");
+    assert_eq!(mode & 0o777, 0o700, "it is for this user alone");
     assert!(state.join("pause.json").is_file(), "a restart finds it");
     gateway.signal("TERM");
     gateway.until_exit();
@@ -239,7 +271,7 @@ fn a_command_without_a_gateway_says_so() {
         &["cancel", "x"],
     ] {
         let output = gateway.cli(args);
-        assert!(!output.status.success(), "{args:?} has nobody to talk to");
+        assert!(!output.status.success(), "{args:?} needs a running gateway");
         assert!(!output.stderr.is_empty(), "{args:?} says why");
     }
 }
@@ -263,7 +295,7 @@ fn pause_and_resume_in_any_order_lose_no_request() {
             scope.spawn(move || {
                 for _ in 0..50 {
                     let answer = address.chat(&chat::whole("hello"));
-                    assert!(matches!(answer.status(), 200 | 503), "{}", answer.text());
+                    assert!(matches!(answer.status(), 200 | 423), "{}", answer.text());
                 }
             });
         }
@@ -410,7 +442,7 @@ fn a_pause_can_stop_the_running_answer() {
 }
 
 #[test]
-fn somebody_who_looks_does_not_hold_up_the_end_of_the_program() {
+fn a_viewer_does_not_delay_shutdown() {
     let upstream = Upstream::plain();
     // Long enough that waiting for it would be the failure.
     let mut gateway = Setup::before(&upstream)

@@ -1,5 +1,5 @@
-//! What may lie where a file or a directory should: the gateway neither waits for it, nor reads
-//! it for ever, nor changes what is not its own, and it notices what is replaced.
+//! Unusual files and directories: the gateway neither blocks on them nor reads them without end,
+//! leaves alone what is not its own, and notices what is replaced.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -46,7 +46,7 @@ fn until_notice(gateway: &Gateway, text: &str) {
 }
 
 #[test]
-fn a_fifo_or_device_in_the_configurations_place_stops_nothing_and_is_named() {
+fn a_fifo_or_device_as_configuration_stops_nothing_and_is_named() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
     let (file, aside) = (gateway.config_path(), gateway.home().join("odd"));
@@ -130,7 +130,7 @@ fn a_state_directory_that_is_shared_is_refused_and_keeps_its_mode() {
         let state = shared.path().to_owned();
         symlink(&state, setup.state()).unwrap();
         set_mode(&state, odd);
-        let there = state.join("somebody's");
+        let there = state.join("other");
         if others {
             std::fs::write(&there, "").unwrap();
             if std::os::unix::fs::chown(&there, Some(65534), None).is_err() {
@@ -141,7 +141,7 @@ fn a_state_directory_that_is_shared_is_refused_and_keeps_its_mode() {
         let refused = setup.start_refused();
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(said.contains("--state DIR"), "what to do is said: {said}");
-        assert_eq!(mode(&state), odd, "it is not the gateway's to close");
+        assert_eq!(mode(&state), odd, "it does not belong to the gateway");
         let left: Vec<_> = std::fs::read_dir(&state).unwrap().collect();
         assert_eq!(left.len(), usize::from(others), "nothing was made there");
     }
@@ -162,7 +162,11 @@ fn a_state_directory_of_another_user_is_refused_and_keeps_its_mode() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("belongs to another user"), "{said}");
     assert!(said.contains("--state DIR"), "what to do is said: {said}");
-    assert_eq!(mode(shared.path()), 0o775, "it is not ours to close");
+    assert_eq!(
+        mode(shared.path()),
+        0o775,
+        "it does not belong to the gateway"
+    );
 }
 
 #[test]
@@ -191,7 +195,7 @@ fn what_a_link_in_the_state_directory_points_to_keeps_its_mode() {
     gateway.cli_ok(&["pause"]);
     gateway.cli_ok(&["resume"]);
     gateway.stands(&upstream);
-    assert_eq!(mode(&victim), 0o644, "it may be anybody's");
+    assert_eq!(mode(&victim), 0o644, "it may belong to another program");
     let left = std::fs::read_to_string(&victim).unwrap();
     assert!(
         left.starts_with("precious\n"),
@@ -199,7 +203,7 @@ fn what_a_link_in_the_state_directory_points_to_keeps_its_mode() {
     );
 }
 
-// Replaced on the way.
+// Replaced while it runs.
 
 /// A gateway whose configuration is at `file` under its home.
 fn at(setup: Setup, file: &Path) -> Gateway {
@@ -209,7 +213,7 @@ fn at(setup: Setup, file: &Path) -> Gateway {
 }
 
 #[test]
-fn a_directory_that_is_removed_and_made_again_is_watched_again() {
+fn a_directory_that_is_removed_and_created_again_is_watched_again() {
     let upstream = Upstream::plain();
     let setup = Setup::bare();
     let directory = setup.state().with_file_name("settings");
@@ -233,7 +237,7 @@ fn a_directory_that_is_removed_and_made_again_is_watched_again() {
 }
 
 #[test]
-fn a_link_on_the_way_that_is_swapped_is_followed_anew() {
+fn a_replaced_link_in_the_path_is_followed_again() {
     let upstream = Upstream::plain();
     let setup = Setup::bare();
     let root = setup.state().with_file_name("versions");

@@ -189,7 +189,7 @@ fn a_pause_until_resumed_tells_programs_not_to_come_back() {
     let mut gateway = Setup::before(&upstream).start();
     gateway.cli_ok(&["pause"]);
     let answer = gateway.chat(&chat::whole("hello"));
-    let error = refused(&answer, 503, "LLM_PAUSED", Advice::Never);
+    let error = refused(&answer, 423, "LLM_PAUSED", Advice::Never);
     assert_eq!(error["code"], "LLM_PAUSED");
     golden(&answer, "paused");
     gateway.cli_ok(&["resume"]);
@@ -197,17 +197,14 @@ fn a_pause_until_resumed_tells_programs_not_to_come_back() {
 }
 
 #[test]
-fn a_timed_pause_says_when_it_ends() {
+fn a_pause_that_ends_after_the_wait_limit_is_refused_with_its_end() {
     let upstream = Upstream::plain();
     let mut gateway = Setup::before(&upstream).start();
     gateway.cli_ok(&["pause", "15m"]);
     let answer = gateway.chat(&chat::whole("hello"));
-    refused(&answer, 503, "LLM_PAUSED", Advice::NotByItself);
-    assert_eq!(
-        answer.head.get("retry-after"),
-        Some("60"),
-        "no SDK is told more than 60 s"
-    );
+    let error = refused(&answer, 423, "LLM_PAUSED", Advice::Never);
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("15 minutes"), "{message}");
     gateway.cli_ok(&["resume"]);
     gateway.stands(&upstream);
 }
@@ -296,7 +293,10 @@ fn a_stream_without_a_first_byte_is_a_timeout() {
     let health = gateway.status()["health"].clone();
     assert_eq!(health["state"], "down", "not up: {health}");
     let last = health["last_error"].as_str().unwrap_or_default();
-    assert!(last.contains("silent"), "not responding: {health}");
+    assert!(
+        last.contains("stopped responding"),
+        "not responding: {health}"
+    );
     gateway.stands(&upstream);
 }
 
@@ -531,6 +531,9 @@ fn a_body_that_was_in_flight_at_two_deaths_is_not_sent_a_third_time() {
         upstream.until_chats(death);
         upstream.die();
         refused(&client.finish(), 503, "LLM_UNAVAILABLE", Advice::Later);
+        // The port refuses connections: a death, and not a reset by a server that lives on.
+        gateway.control("POST", "/oneslot/check", "");
+        gateway.until_status("seen dead", |status| status["health"]["state"] == "down");
         upstream.come_back();
         gateway.control("POST", "/oneslot/check", "");
         gateway.until_status("the server is back", |status| {
@@ -538,7 +541,7 @@ fn a_body_that_was_in_flight_at_two_deaths_is_not_sent_a_third_time() {
         });
     }
     let answer = gateway.chat(&deadly);
-    let error = refused(&answer, 503, "LLM_REPEATED_CRASH", Advice::Never);
+    let error = refused(&answer, 422, "LLM_REPEATED_CRASH", Advice::Never);
     assert_eq!(error["code"], "LLM_REPEATED_CRASH");
     golden(&answer, "repeated-crash");
     assert_eq!(upstream.chats().len(), 2, "the third try stayed here");
@@ -563,6 +566,9 @@ fn a_death_on_a_connection_that_was_used_before_counts_as_well() {
         );
         upstream.die();
         refused(&client.finish(), 503, "LLM_UNAVAILABLE", Advice::Later);
+        // The port refuses connections: a death, and not a reset by a server that lives on.
+        gateway.control("POST", "/oneslot/check", "");
+        gateway.until_status("seen dead", |status| status["health"]["state"] == "down");
         upstream.come_back();
         gateway.control("POST", "/oneslot/check", "");
         gateway.until_status("the server is back", |status| {
@@ -570,7 +576,7 @@ fn a_death_on_a_connection_that_was_used_before_counts_as_well() {
         });
     }
     let answer = gateway.chat(&deadly);
-    refused(&answer, 503, "LLM_REPEATED_CRASH", Advice::Never);
+    refused(&answer, 422, "LLM_REPEATED_CRASH", Advice::Never);
     assert_eq!(gateway.chat(&chat::whole("harmless")).status(), 200);
     gateway.stands(&upstream);
 }

@@ -1,5 +1,5 @@
-//! Sleep and waking, as a test tells of it, and keeping awake, by a fake log-in daemon on a bus of
-//! its own and the real `systemd-inhibit`.
+//! Sleep of the machine, simulated, and keeping it awake, with a fake login daemon on a bus of its
+//! own.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,11 +14,11 @@ use crate::support::gateway::{Gateway, Setup};
 use crate::support::held::hold;
 use crate::support::upstream::Upstream;
 
-/// What the daemon was asked for, and handles of what it granted.
+/// What the daemon was asked for, and handles of the locks it granted.
 #[derive(Default)]
 struct Inhibitors {
     asked: Vec<String>,
-    /// Our ends: at their end when the other has been let go.
+    /// Our ends: closed when the lock is released.
     granted: Vec<std::os::unix::net::UnixStream>,
 }
 
@@ -36,12 +36,12 @@ impl Manager {
     }
 }
 
-/// A system bus with nothing on it but a log-in daemon.
+/// A system bus with a login daemon and nothing else.
 struct Bus {
     daemon: Child,
     address: String,
     inhibitors: Arc<Mutex<Inhibitors>>,
-    /// The log-in daemon serves until this is dropped.
+    /// The login daemon serves until this is dropped.
     _serving: mpsc::Sender<()>,
 }
 
@@ -65,7 +65,7 @@ impl Bus {
         std::thread::spawn(move || serve(&at, manager, &until, &ready));
         is_ready
             .recv_timeout(Duration::from_secs(20))
-            .expect("the log-in daemon is on the bus");
+            .expect("the login daemon is on the bus");
         Self {
             daemon,
             address,
@@ -123,7 +123,7 @@ fn started(bus: &Bus, upstream: &Upstream, config: &str) -> Gateway {
         .start()
 }
 
-/// A machine that sleeps for a minute whenever a test says so.
+/// A machine that sleeps for a minute on demand.
 struct Sleeper {
     wish: std::path::PathBuf,
     _home: tempfile::TempDir,
@@ -138,7 +138,7 @@ impl Sleeper {
         }
     }
 
-    /// Sleeps and wakes; the clocks are compared when something happens.
+    /// Sleeps and resumes; the clocks are compared at the next event.
     fn nap(&self, gateway: &Gateway) {
         std::fs::write(&self.wish, "Slept\n60").unwrap();
         for target in ["/oneslot/pause", "/oneslot/resume"] {
@@ -148,7 +148,7 @@ impl Sleeper {
     }
 }
 
-/// Asked for its list of models so often: that is a probe.
+/// How many times its list of models was requested: each is a probe.
 fn probes(upstream: &Upstream) -> usize {
     upstream.look(|state| {
         let probes = state.log.iter();
@@ -159,7 +159,7 @@ fn probes(upstream: &Upstream) -> usize {
 }
 
 #[test]
-fn after_waking_kept_connections_are_dropped_and_probes_do_not_storm() {
+fn after_a_sleep_connections_are_dropped_and_probes_do_not_storm() {
     let upstream = Upstream::plain();
     let sleeper = Sleeper::new();
     let mut gateway = Setup::before(&upstream)
@@ -179,8 +179,8 @@ fn after_waking_kept_connections_are_dropped_and_probes_do_not_storm() {
         })
     };
     let seen = connections(&upstream);
-    assert_eq!(seen[0], seen[1], "kept for the next: {seen:?}");
-    // On which connection the server is asked when a person wants to know.
+    assert_eq!(seen[0], seen[1], "reused: {seen:?}");
+    // The connection of a probe that `check` asks for.
     let asked = |gateway: &Gateway| {
         let before = probes(&upstream);
         assert!(gateway.control("POST", "/oneslot/check", "").status() < 300);
@@ -194,12 +194,12 @@ fn after_waking_kept_connections_are_dropped_and_probes_do_not_storm() {
     asked(&gateway);
     let kept: Vec<_> =
         upstream.look(|state| state.log.iter().map(|seen| seen.connection).collect());
-    assert!(kept.contains(&asked(&gateway)), "kept for questions too");
+    assert!(kept.contains(&asked(&gateway)), "probes reuse theirs too");
 
     let before = probes(&upstream);
     sleeper.nap(&gateway);
-    eventually("it is awake", || (wakes(&gateway) > 0).then_some(()));
-    // Ten more are no more than one.
+    eventually("it has resumed", || (wakes(&gateway) > 0).then_some(()));
+    // Ten more cause no more probes than one.
     for _ in 0..10 {
         sleeper.nap(&gateway);
     }
@@ -216,28 +216,32 @@ fn after_waking_kept_connections_are_dropped_and_probes_do_not_storm() {
         seen[1], seen[2],
         "the old connection is not trusted: {seen:?}"
     );
-    assert!(!kept.contains(&asked(&gateway)), "nor is one for questions");
+    assert!(!kept.contains(&asked(&gateway)), "nor is a probe's");
     gateway.stands(&upstream);
 }
 
 #[test]
-fn the_machine_is_kept_awake_only_while_a_request_is_in_flight_and_only_if_wanted() {
+fn the_machine_is_kept_awake_only_for_a_request_and_if_enabled() {
     let bus = Bus::start();
     let upstream = Upstream::plain();
     let mut gateway = started(&bus, &upstream, "power.keep_awake = true");
     assert!(!bus.is_held(), "not while nothing runs");
     let asked = hold(&gateway, &upstream);
     eventually("it is kept awake", || bus.is_held().then_some(()));
-    assert_eq!(bus.asked(), ["sleep:idle OneSlot block"], "asked once");
+    assert_eq!(
+        bus.asked(),
+        ["idle OneSlot block", "sleep OneSlot block"],
+        "once for both"
+    );
     asked.release();
     eventually("it may sleep", || (!bus.is_held()).then_some(()));
     gateway.stands(&upstream);
 
-    // Also when it is killed in the middle of an answer.
+    // Also when it is killed during an answer.
     let asked = hold(&gateway, &upstream);
     eventually("it is kept awake again", || bus.is_held().then_some(()));
     gateway.signal("KILL");
-    eventually("nobody is left to hold it", || {
+    eventually("the lock ends with the process", || {
         (!bus.is_held()).then_some(())
     });
     drop(asked);
@@ -246,6 +250,6 @@ fn the_machine_is_kept_awake_only_while_a_request_is_in_flight_and_only_if_wante
     let before = bus.asked().len();
     let running = hold(&other, &upstream);
     std::thread::sleep(Duration::from_millis(1500));
-    assert_eq!(bus.asked().len(), before, "off unless a person wants it");
+    assert_eq!(bus.asked().len(), before, "off by default");
     running.release();
 }

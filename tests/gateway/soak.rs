@@ -29,7 +29,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 struct Tally {
     sent: AtomicU64,
     whole: AtomicU64,
-    told: AtomicU64,
+    refused: AtomicU64,
     left: AtomicU64,
 }
 
@@ -90,7 +90,7 @@ fn ask(gateway: &Gateway, tally: &Tally, random: &mut SmallRng, seed: u64) {
     } else {
         assert!(is_error, "seed {seed}: neither answer nor error: {text}");
         assert!(!text.contains("[DONE]"), "seed {seed}: {text}");
-        tally.told.fetch_add(1, Ordering::Relaxed);
+        tally.refused.fetch_add(1, Ordering::Relaxed);
     }
     if answer.status() != 200 {
         thread::sleep(Duration::from_millis(random.random_range(1..30)));
@@ -107,7 +107,7 @@ fn outcomes(gateway: &Gateway) -> u64 {
         .sum()
 }
 
-/// The slots and the line are empty, and descriptors are back where they were.
+/// Slots and queue are empty, and the number of descriptors is as before.
 fn at_rest(gateway: &Gateway, before: usize, seed: u64) {
     gateway.until_queue(0, 0);
     crate::support::eventually(&format!("descriptors return, seed {seed}"), || {
@@ -156,15 +156,17 @@ fn under_random_traffic_leavers_and_restarts_everything_ends_and_nothing_leaks()
         over.store(true, Ordering::Relaxed);
     });
     at_rest(&gateway, descriptors, seed);
-    let [sent, whole, told, left] = [&tally.sent, &tally.whole, &tally.told, &tally.left]
+    let [sent, whole, refused, left] = [&tally.sent, &tally.whole, &tally.refused, &tally.left]
         .map(|count| count.load(Ordering::Relaxed));
-    eprintln!("soak: {sent} sent, {whole} whole, {told} told, {left} left, {restarts} restarts");
-    assert_eq!(sent, whole + told + left, "seed {seed}: all ended");
+    eprintln!(
+        "soak: {sent} sent, {whole} whole, {refused} refused, {left} left, {restarts} restarts"
+    );
+    assert_eq!(sent, whole + refused + left, "seed {seed}: all ended");
     assert!(whole > 0 && restarts > 0, "seed {seed}: something happened");
     assert!(upstream.most_in_flight() <= 1, "seed {seed}");
     // Who was gone before its head was read has asked nothing.
     crate::support::eventually(&format!("an outcome for each, seed {seed}"), || {
-        (outcomes(&gateway) >= counted + whole + told).then_some(())
+        (outcomes(&gateway) >= counted + whole + refused).then_some(())
     });
     gateway.until_queue(0, 0);
     let ended = outcomes(&gateway) - counted;

@@ -804,3 +804,96 @@ fn the_finish_reason_length_reaches_the_client() {
     let script = Script::stream().chunk(wanted.as_bytes()).last_chunk();
     same_bytes(&relayed(script, ""), wanted.as_bytes());
 }
+
+#[test]
+fn done_completes_a_stream_whose_client_closes_at_once() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).start();
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 7}});
+    let usage = format!("data: {usage}\n\n");
+    for (count, reset) in [(1, false), (2, true)] {
+        let script = Script::stream().delta("x").chunk(finish("stop").as_bytes());
+        let script = script.chunk(usage.as_bytes()).chunk(DONE.as_bytes());
+        upstream.next_chat(script.hang());
+        let mut client = gateway.open_chat(&chat::streamed("hello"));
+        client.body_until_has("[DONE]");
+        if reset {
+            client.rst()
+        } else {
+            client.fin()
+        }
+        let record = &gateway.until_recent(count)[0];
+        assert_eq!(record["outcome"], "done", "{record}");
+        assert_eq!(record["finish"], "stop");
+        assert_eq!(record["completion_tokens"], 7);
+    }
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn a_body_left_open_after_done_is_closed_within_a_second() {
+    let upstream = Upstream::plain();
+    let mut gateway = Setup::before(&upstream).start();
+    upstream.next_chat(
+        Script::stream()
+            .delta("x")
+            .chunk(finish("stop").as_bytes())
+            .chunk(DONE.as_bytes())
+            .hang(),
+    );
+    let start = std::time::Instant::now();
+    let answer = gateway.chat(&chat::streamed("hello"));
+    assert_eq!(answer.end, End::Whole);
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        start.elapsed()
+    );
+    assert_eq!(gateway.until_recent(1)[0]["outcome"], "done");
+    gateway.stands(&upstream);
+}
+
+#[test]
+fn a_stream_with_another_content_type_is_relayed_as_a_stream() {
+    for start in [
+        "data: ",
+        "event: x\ndata: ",
+        "id: 1\ndata: ",
+        "retry: 5\ndata: ",
+        ": hi\ndata: ",
+    ] {
+        for kind in ["application/json", "TEXT/EVENT-STREAM"] {
+            let upstream = Upstream::plain();
+            let mut gateway = Setup::before(&upstream).start();
+            let first = format!("{start}{}", delta("one").trim_start_matches("data: "));
+            let rest = format!("{}{DONE}", finish("stop"));
+            let open = Gate::new();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n"
+            );
+            let script = Script::new().send(head.as_bytes());
+            let script = script
+                .chunk(&first.as_bytes()[..2])
+                .chunk(&first.as_bytes()[2..]);
+            upstream.next_chat(script.wait_for(&open).chunk(rest.as_bytes()).last_chunk());
+            let mut client = gateway.open_chat(&chat::streamed("hello"));
+            client.body_until_has("one");
+            open.open();
+            let answer = client.finish();
+            assert_eq!(answer.text(), format!("{first}{rest}"));
+            let header = |name| answer.head.get(name).map(str::to_ascii_lowercase);
+            assert_eq!(header("content-type").as_deref(), Some("text/event-stream"));
+            assert_eq!(header("x-accel-buffering").as_deref(), Some("no"));
+            assert_eq!(header("cache-control").as_deref(), Some("no-cache"));
+            gateway.stands(&upstream);
+        }
+    }
+}
+
+#[test]
+fn an_empty_finish_reason_does_not_complete_a_stream() {
+    let empty = json!({"choices": [{"delta": {"content": "x"}, "finish_reason": ""}]});
+    let empty = format!("data: {empty}\n\n");
+    let script = Script::new().chunk(empty.as_bytes()).last_chunk();
+    interrupted(script, "", "LLM_INTERRUPTED");
+}

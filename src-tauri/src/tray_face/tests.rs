@@ -6,6 +6,7 @@ use oneslot::telemetry::snapshot::{
 };
 
 use super::*;
+use crate::i18n::{Language, Words};
 
 const NOW: u64 = 1_790_000_000_000;
 const GIB: u64 = 1 << 30;

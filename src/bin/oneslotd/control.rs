@@ -77,8 +77,8 @@ fn report(unloaded: &Unloaded) -> String {
 
 /// `resume`.
 pub(crate) fn resume(paths: &Paths) -> Result<(), Failure> {
-    ask(paths.running()?.resume())?;
-    output::say("resumed");
+    let was_paused = ask(paths.running()?.resume())?;
+    output::say(if was_paused { "resumed" } else { "not paused" });
     Ok(())
 }
 

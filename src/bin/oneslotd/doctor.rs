@@ -6,7 +6,7 @@ use oneslot::state::StateDir;
 use oneslot::telemetry::snapshot::Snapshot;
 
 use crate::args::Paths;
-use crate::{Failure, output};
+use crate::{Failure, control, output};
 
 /// Examines everything between an app and the model; code 1 if something has to be fixed.
 pub(crate) fn run(paths: &Paths) -> Result<(), Failure> {

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why a command was not done: what a person is told, and what a script sees.
+/// Why a command failed: the text for people, and the exit code for scripts.
 #[derive(Debug)]
 struct Failure {
     text: String,

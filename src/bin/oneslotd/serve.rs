@@ -1,4 +1,4 @@
-//! `serve`: takes the lock, loads the settings, runs the gateway until somebody stops it.
+//! `serve`: takes the lock, loads the settings, runs the gateway until it is stopped.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -183,7 +183,7 @@ impl Stop {
 
     #[cfg(not(unix))]
     async fn asked(&mut self) {
-        // Without a console there is nobody to ask.
+        // Without a console there is no such signal.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

@@ -44,7 +44,7 @@ pub trait Library: Send {
     /// # Errors
     /// The call alone failed; a chip that shares the machine's memory has none to tell of.
     fn memory(&self, card: u32) -> Result<(u64, u64), LibraryError>;
-    /// The processes on a card, and the bytes each holds where that is told.
+    /// The processes on a card, and the bytes of each where they are known.
     ///
     /// # Errors
     /// The call alone failed.
@@ -179,7 +179,7 @@ impl NvidiaCards {
     }
 
     /// Whether one of the cards that the kernel lists sleeps: opening the library would wake it.
-    /// Where none is listed (WSL, Windows) nobody can tell.
+    /// Where none is listed (WSL, Windows) it is unknown.
     fn any_sleeps(&mut self, now: Duration) -> bool {
         let old = |(at, _): &(Duration, _)| now.saturating_sub(*at) >= LIST_FOR;
         if self.known.as_ref().is_none_or(old) {

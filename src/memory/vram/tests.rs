@@ -287,7 +287,7 @@ fn a_card_that_its_model_fills_is_normal_and_one_that_others_fill_is_not() {
     assert_eq!(
         level(&mut reader, &played),
         Level::Normal,
-        "loaded anew beside the game"
+        "loaded again beside the game"
     );
 }
 
@@ -302,8 +302,8 @@ fn of_several_cards_the_models_counts_else_the_fullest() {
         Level::Normal,
         "another card's shortness is not the model's"
     );
-    let nobody = [card("a", 100 * MIB, None), card("b", 3 * GIB, None)];
-    assert_eq!(reader.judge(&nobody).unwrap().card, "a", "the fullest");
+    let unknown = [card("a", 100 * MIB, None), card("b", 3 * GIB, None)];
+    assert_eq!(reader.judge(&unknown).unwrap().card, "a", "the fullest");
     let unknown = Card {
         memory: None,
         ..card("c", 0, Some(1))

@@ -1,8 +1,8 @@
-//! An answer in one piece: held until it is whole, so that a server that dies in the middle is a
+//! A buffered answer: held until it is complete, so that a server that dies in the middle causes a
 //! refusal and not half an answer with a success status.
 //!
-//! It costs no time, since servers send such an answer in one piece at the end. Only one that is
-//! larger than the limit flows while it comes; if that breaks, the connection is aborted.
+//! It costs no time, since servers send such an answer in one piece at the end. Only an answer
+//! above the limit is relayed while it arrives; if it breaks, the connection is aborted.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,12 +24,12 @@ use crate::upstream::send::{Connection, Sender, outage_of};
 use super::Broken;
 use crate::proxy::inspect::Observed;
 
-/// How far an answer is read before any of it goes on.
+/// How much of an answer is read before any of it is relayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// Until its first bytes: it is to be a stream.
+    /// Its first bytes: a stream was requested.
     FirstBytes,
-    /// Until it is whole, or this many bytes are held.
+    /// All of it, or this many bytes.
     Whole(usize),
 }
 
@@ -46,18 +46,18 @@ pub enum Held {
     Flowing {
         /// What was held.
         bytes: Bytes,
-        /// What is to come.
+        /// The rest.
         rest: Incoming,
         /// The connection it comes over.
         connection: Connection,
     },
 }
 
-/// The body of an answer in one piece.
+/// The body of a buffered answer.
 pub enum WholeBody {
-    /// At hand.
+    /// Complete.
     Ready(Box<Ready>),
-    /// Too large to be held.
+    /// Above the limit.
     Flowing(Box<Flowing>),
 }
 
@@ -68,7 +68,7 @@ pub struct Ready {
     observed: Observed,
 }
 
-/// What flows on from a held part.
+/// An answer above the limit, relayed while it arrives.
 pub struct Flowing {
     first: Option<Bytes>,
     rest: Incoming,
@@ -81,16 +81,17 @@ pub struct Flowing {
     over: bool,
 }
 
-/// Reads an answer until it is whole or `limit` bytes are held.
+/// Reads an answer, of which `held` was read before, until it is complete or more than `limit`
+/// bytes are held.
 ///
 /// # Errors
-/// How it broke before it was whole.
+/// How it broke before it was complete.
 pub async fn hold(
+    mut held: BytesMut,
     mut body: Incoming,
     connection: Connection,
     limit: usize,
 ) -> Result<Held, Outage> {
-    let mut held = BytesMut::new();
     loop {
         match body.frame().await {
             None => {
@@ -117,7 +118,7 @@ pub async fn hold(
 }
 
 impl WholeBody {
-    /// A body at hand, whose guard is open until [`accept`](Self::accept) or
+    /// A complete body, whose guard is open until [`accept`](Self::accept) or
     /// [`reject`](Self::reject).
     pub fn ready(bytes: Bytes, guard: RequestGuard, observed: Observed) -> Self {
         Self::Ready(Box::new(Ready {
@@ -127,7 +128,7 @@ impl WholeBody {
         }))
     }
 
-    /// It goes to the client: nothing more is owed for what is at hand.
+    /// It is sent to the client: a complete body is recorded as done.
     pub fn accept(&mut self) {
         match self {
             Self::Ready(ready) => ready.guard.complete(&ready.observed),
@@ -135,14 +136,14 @@ impl WholeBody {
         }
     }
 
-    /// It cannot go to the client, who is told this instead.
+    /// It cannot be sent to the client, which gets this refusal instead.
     pub fn reject(self, refusal: &Refusal) {
         match self {
             Self::Ready(mut ready) => {
                 ready.guard.cut(refusal, Ending::Answered, &ready.observed);
             }
             Self::Flowing(mut flowing) => {
-                // Closed before the slot is given back: the upstream must see it first.
+                // Closed before the slot is released: the upstream must see it first.
                 flowing.connection = None;
                 flowing
                     .guard
@@ -151,7 +152,7 @@ impl WholeBody {
         }
     }
 
-    /// A body that flows on, for `limit` at most: what was held had its own.
+    /// A body above the limit. The rest has `limit` to arrive; what was held had its own.
     pub fn flowing(
         first: Bytes,
         rest: Incoming,

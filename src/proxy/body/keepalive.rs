@@ -1,8 +1,8 @@
-//! A stream that has committed itself: the status is out, the answer is not there yet.
+//! A committed stream: its status is sent before its answer exists.
 //!
-//! Kept alive by comments until the first byte of the answer. From here on an error is an event
-//! in the stream, with the code its status would have had; what the headers can no longer say is
-//! one comment before the first byte.
+//! It is kept alive by comments until the first byte of the answer. From then on an error is an
+//! event in the stream, with the code that its status would have had; what the headers can no
+//! longer say is one comment before the first byte.
 //!
 //! Not here: when to commit ([`crate::proxy`]).
 
@@ -20,12 +20,12 @@ use crate::refusal::{Refusal, in_stream_event};
 
 use super::stream::StreamRelay;
 
-/// Between two comments; the shortest idle limit seen in a client is thirty seconds.
+/// Between two comments; the shortest idle timeout seen in a client is 30 s.
 pub const PING_EVERY: Duration = Duration::from_secs(10);
-/// One line, no empty line behind it: an empty line would end an event.
+/// One line without a blank line after it, which would end an event.
 const PING: Bytes = Bytes::from_static(b": ping\n");
 
-/// A stream and what its headers would have said.
+/// A stream, and what its headers would have disclosed.
 pub struct Promised {
     /// The answer.
     pub relay: StreamRelay,
@@ -33,7 +33,7 @@ pub struct Promised {
     pub remark: Option<String>,
 }
 
-/// The work that will bring the stream or a refusal.
+/// The work that yields the stream or a refusal.
 pub type Job = Pin<Box<dyn Future<Output = Result<Promised, Refusal>> + Send>>;
 
 /// The body of a committed stream.
@@ -44,8 +44,8 @@ pub struct Committed {
 enum State {
     Waiting {
         job: Job,
-        bell: Pin<Box<Sleep>>,
-        greeted: bool,
+        timer: Pin<Box<Sleep>>,
+        pinged: bool,
     },
     Remarked {
         relay: Box<StreamRelay>,
@@ -57,14 +57,14 @@ enum State {
 }
 
 impl Committed {
-    /// Goes on with `job`, keeping the client's connection alive meanwhile.
+    /// Continues `job` and keeps the client's connection alive meanwhile.
     pub fn new(job: Job) -> Self {
-        let bell = Box::pin(tokio::time::sleep_until(Instant::now() + PING_EVERY));
+        let timer = Box::pin(tokio::time::sleep_until(Instant::now() + PING_EVERY));
         Self {
             state: State::Waiting {
                 job,
-                bell,
-                greeted: false,
+                timer,
+                pinged: false,
             },
         }
     }
@@ -79,15 +79,15 @@ impl Body for Committed {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
-        if let State::Waiting { job, bell, greeted } = &mut this.state {
+        if let State::Waiting { job, timer, pinged } = &mut this.state {
             match job.as_mut().poll(cx) {
                 Poll::Pending => {
-                    // The first comment goes out with the head, so that the client sees bytes.
-                    if !*greeted || bell.as_mut().poll(cx).is_ready() {
-                        *greeted = true;
-                        bell.as_mut().reset(Instant::now() + PING_EVERY);
-                        // The bell must wake this task, so it is polled once more when asked.
-                        let _ = bell.as_mut().poll(cx);
+                    // The first comment is sent with the header, so that the client sees bytes.
+                    if !*pinged || timer.as_mut().poll(cx).is_ready() {
+                        *pinged = true;
+                        timer.as_mut().reset(Instant::now() + PING_EVERY);
+                        // Polled once so that the timer wakes this task.
+                        let _ = timer.as_mut().poll(cx);
                         return Poll::Ready(Some(Ok(Frame::data(PING))));
                     }
                     return Poll::Pending;

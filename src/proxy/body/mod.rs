@@ -1,13 +1,12 @@
 //! Bytes to the client, holding the lease until their end.
 //!
-//! Invariant: relayed bytes are the upstream's bytes, in order, none added but whole events and
-//! comments of our own, none left out but the key that the upstream was sent. Not here: what was
-//! changed on the way in ([`crate::proxy`]).
+//! Invariant: relayed bytes are the upstream's bytes in order. Added are only complete events and
+//! comments of the gateway, removed is only the upstream's key. Not here: changes to the request
+//! ([`crate::proxy`]).
 
 pub mod stream;
 pub mod buffered;
 pub mod keepalive;
-pub mod redact;
 
 use std::convert::Infallible;
 
@@ -18,8 +17,8 @@ use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 /// The body of every response.
 pub type ResponseBody = UnsyncBoxBody<Bytes, Broken>;
 
-/// An answer that broke after its status was out and that has no way to say so in its own
-/// words: the connection is aborted, so that no client takes it for whole.
+/// An answer that broke after its status was sent and cannot report it in its own format: the
+/// connection is aborted, so that no client takes it for complete.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer broke in the middle")]
 pub struct Broken;
@@ -33,7 +32,7 @@ where
     body.map_err(Into::into).boxed_unsync()
 }
 
-/// A body that is at hand.
+/// A complete body.
 pub fn full(bytes: Bytes) -> ResponseBody {
     boxed(Full::new(bytes))
 }

@@ -1,8 +1,8 @@
-//! A stream on its way to the client: the upstream's bytes, and the lease until their end.
+//! A relayed stream: the upstream's bytes, and the lease until their end.
 //!
-//! Invariants: bytes pass as they came; the lease ends with the body, whether it ran to its end,
-//! broke, stalled, was stopped or was dropped; what the upstream left unsaid is said in one
-//! event, after which nothing follows.
+//! Invariants: bytes pass unchanged; the lease ends with the body, whether it completed, broke,
+//! stalled, was cancelled or was dropped; a missing end is reported in one event, after which
+//! nothing follows. `[DONE]` completes a stream, however the connections end after it.
 //!
 //! Not here: everything before the first byte ([`crate::proxy`]).
 
@@ -17,107 +17,66 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::fault_injection;
-use crate::proxy::{RequestGuard, SECOND_LOOK};
+use crate::proxy::RequestGuard;
 use crate::refusal::{Clock, Cut, Outage, Refusal, in_stream_event};
 use crate::scheduler::Ending;
 use crate::upstream::send::{Connection, Sender};
-use crate::upstream::without_sent_keys;
+use crate::upstream::{Redactor, without_sent_keys};
 
-use crate::proxy::body::redact::{Part, Secret};
 use crate::proxy::inspect::{StreamEnd, StreamObserver};
 
-/// A question that takes a moment, asked beside the stream.
-type Question<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// How long a server may leave the body open after `[DONE]`.
+const LINGER: Duration = Duration::from_secs(1);
 
-/// Asks the server for a number that moves while it works.
-pub type AskProgress = Arc<dyn Fn() -> Question<Option<u64>> + Send + Sync>;
+/// From the first look at a silent server's progress to the second.
+const SECOND_LOOK: Duration = Duration::from_secs(5);
 
-/// What a relayed stream is made of.
-pub struct Parts {
-    /// The first bytes of the answer, already read.
-    pub first: Bytes,
-    /// What has been observed, the first bytes included.
-    pub observer: StreamObserver,
-    /// The rest of the answer.
-    pub rest: Incoming,
-    /// The headers that it was asked with: an error may repeat a key in them.
-    pub sent: HeaderMap,
-    /// Keeps the configured key out of the stream, where there is one.
-    pub secret: Option<Secret>,
-    /// The connection it comes over.
-    pub connection: Connection,
-    /// Takes the connection back at the end.
-    pub sender: Arc<Sender>,
-    /// Lease and record.
-    pub guard: RequestGuard,
-    /// Resolves when a person (or the way out) cuts the answer.
-    pub stop: Question<Cut>,
-    /// The longest silence between two bytes.
-    pub stall: Duration,
-    /// Whether the server shows progress without sending bytes.
-    pub progress: AskProgress,
-}
+/// A question to the server that runs beside the stream.
+pub(in crate::proxy) type Question<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Asks the server for a number that changes while it works.
+type AskProgress = Box<dyn Fn() -> Question<Option<u64>> + Send>;
 
 /// The body of a relayed stream.
 pub struct StreamRelay {
-    first: Option<Bytes>,
-    observer: StreamObserver,
-    rest: Incoming,
-    sent: HeaderMap,
-    secret: Option<Secret>,
-    connection: Option<Connection>,
-    sender: Arc<Sender>,
-    guard: RequestGuard,
-    stop: Question<Cut>,
-    stall: Stall,
-    /// Asks why the connection broke: a process's end is known a moment later.
-    why: Option<Question<Outage>>,
-    /// The client has everything it will get; what happens after it is not said in the stream.
-    ended: bool,
+    /// The first bytes, already observed; `None` once they are relayed.
+    pub(in crate::proxy) first: Option<Bytes>,
+    pub(in crate::proxy) observer: StreamObserver,
+    pub(in crate::proxy) rest: Incoming,
+    /// The headers of the upstream request: an error may repeat a key in them.
+    pub(in crate::proxy) sent: HeaderMap,
+    /// Redacts the configured key, if there is one.
+    pub(in crate::proxy) redactor: Option<Redactor>,
+    pub(in crate::proxy) connection: Option<Connection>,
+    pub(in crate::proxy) sender: Arc<Sender>,
+    pub(in crate::proxy) guard: RequestGuard,
+    /// Resolves when a person, or the shutdown, cancels the answer.
+    pub(in crate::proxy) stop: Question<Cut>,
+    pub(in crate::proxy) stall: Stall,
+    /// Asks why the connection broke: the end of a process is known a moment later.
+    pub(in crate::proxy) why: Option<Question<Outage>>,
+    /// Runs after `[DONE]`.
+    pub(in crate::proxy) linger: Option<Pin<Box<Sleep>>>,
+    /// The client has everything that it will get.
+    pub(in crate::proxy) ended: bool,
 }
 
-/// The stall clock. It is not set anew for each byte: when it rings, it looks
-/// at the last one.
-struct Stall {
+/// The stall timeout. Its timer is not reset for each byte: when it fires, it compares with the
+/// time of the last one.
+pub(in crate::proxy) struct Stall {
     limit: Duration,
     /// Moved by each byte.
     due: Instant,
-    bell: Pin<Box<Sleep>>,
+    timer: Pin<Box<Sleep>>,
     ask: AskProgress,
     asking: Option<Question<Option<u64>>>,
     seen: Option<u64>,
 }
 
 impl StreamRelay {
-    /// A relay that begins with the first bytes.
-    pub fn new(parts: Parts) -> Self {
-        let now = Instant::now();
-        Self {
-            first: Some(parts.first),
-            observer: parts.observer,
-            rest: parts.rest,
-            sent: parts.sent,
-            secret: parts.secret,
-            connection: Some(parts.connection),
-            sender: parts.sender,
-            guard: parts.guard,
-            stop: parts.stop,
-            stall: Stall {
-                limit: parts.stall,
-                due: now + parts.stall,
-                bell: Box::pin(tokio::time::sleep_until(now + parts.stall)),
-                ask: parts.progress,
-                asking: None,
-                seen: None,
-            },
-            why: None,
-            ended: false,
-        }
-    }
-
     fn saw(&mut self, bytes: &[u8]) {
         fault_injection::at(fault_injection::Stage::Body);
         self.stall.due = Instant::now() + self.stall.limit;
@@ -125,21 +84,18 @@ impl StreamRelay {
         self.guard.answered(self.observer.observed().content_chunks);
     }
 
-    /// A piece as the client gets it; `None` while all of it may be the beginning of the key.
+    /// The bytes to relay; `None` while all of them may be the beginning of the key.
     fn without_key(&mut self, bytes: Bytes) -> Option<Bytes> {
-        let Some(secret) = &mut self.secret else {
+        let Some(redactor) = &mut self.redactor else {
             return Some(bytes);
         };
-        let part = match self.observer.observed().error {
-            Some(_) => Part::Error,
-            None => Part::Answer,
-        };
-        Some(secret.pass(bytes, part)).filter(|bytes| !bytes.is_empty())
+        let in_error = self.observer.observed().error.is_some();
+        Some(redactor.piece(bytes, in_error)).filter(|bytes| !bytes.is_empty())
     }
 
-    /// What the search for the key held back.
+    /// What the redactor held back.
     fn held_back(&mut self) -> Option<Bytes> {
-        let rest = self.secret.as_mut()?.rest();
+        let rest = self.redactor.as_mut()?.rest();
         (!rest.is_empty()).then_some(rest)
     }
 
@@ -147,9 +103,9 @@ impl StreamRelay {
         self.held_back().map_or(Poll::Ready(None), frame)
     }
 
-    /// The upstream's body ended politely; whether it was whole is for the content to say.
+    /// The upstream's body ended cleanly; its content says whether it is complete.
     fn at_end(&mut self) -> Option<Bytes> {
-        match self.observer.verdict() {
+        match self.observer.end() {
             StreamEnd::Complete => {
                 self.ended = true;
                 if let Some(connection) = self.connection.take() {
@@ -158,7 +114,7 @@ impl StreamRelay {
                 self.guard.complete(self.observer.observed());
                 self.held_back()
             }
-            // The upstream's own words have been relayed already: nothing is added to them.
+            // The upstream's own error was relayed: nothing is added.
             StreamEnd::Error(error) => {
                 self.ended = true;
                 self.connection = None;
@@ -169,25 +125,26 @@ impl StreamRelay {
             }
             StreamEnd::NoFinish => {
                 let refusal = Refusal::Interrupted { how: Cut::NoFinish };
-                // A polite end proves no death: some servers never send a finish marker, and their
-                // bodies must not be taken for ones that kill the server.
+                // A clean end is no evidence of a death: some servers never send a finish marker,
+                // and their requests must not count as ones that kill the server.
                 Some(self.cut(&refusal, Ending::Failed(Outage::Reset)))
             }
         }
     }
 
-    /// Behind `[DONE]` nothing is missing: how the connection ends no longer matters.
-    fn is_done(&mut self) -> bool {
-        if !self.observer.observed().done || self.observer.observed().error.is_some() {
+    /// Completes the stream if `[DONE]` was relayed: nothing is missing after it.
+    fn complete_if_done(&mut self) -> bool {
+        if !self.observer.is_done() {
             return false;
         }
         self.ended = true;
         self.connection = None;
+        let _verdict = self.observer.end();
         self.guard.complete(self.observer.observed());
         true
     }
 
-    /// Says that the connection broke, and of what, once that is known.
+    /// Reports that the connection broke, and why, once that is known.
     fn poll_broken(
         &mut self,
         cx: &mut Context<'_>,
@@ -206,9 +163,9 @@ impl StreamRelay {
         frame(self.cut(&refusal, Ending::Died(outage)))
     }
 
-    /// Ends the stream with one event, after closing a line that was left open.
+    /// Ends the stream with one event, after the end of an open line.
     fn cut(&mut self, refusal: &Refusal, ending: Ending) -> Bytes {
-        // Closed before the slot is given back: the upstream must see it first.
+        // Closed before the slot is released: the upstream must see it first.
         self.connection = None;
         self.guard.cut(refusal, ending, self.observer.observed());
         self.ended = true;
@@ -234,13 +191,16 @@ impl Body for StreamRelay {
         if this.ended {
             return Poll::Ready(None);
         }
-        // Observed when it was read.
+        // Observed when they were read.
         if let Some(first) = this.first.take()
             && let Some(bytes) = this.without_key(first)
         {
             return frame(bytes);
         }
         if let Poll::Ready(cut) = this.stop.as_mut().poll(cx) {
+            if this.complete_if_done() {
+                return this.last();
+            }
             let refusal = Refusal::Interrupted { how: cut };
             return frame(this.cut(&refusal, Ending::Abandoned));
         }
@@ -256,10 +216,10 @@ impl Body for StreamRelay {
                             return frame(bytes);
                         }
                     }
-                    // Trailers and empty pieces are framing, not content.
+                    // Trailers and empty pieces have no content.
                     Ok(_) | Err(_) => {}
                 },
-                Poll::Ready(Some(Err(_))) if this.is_done() => return this.last(),
+                Poll::Ready(Some(Err(_))) if this.complete_if_done() => return this.last(),
                 Poll::Ready(Some(Err(_))) => {
                     this.why = Some(this.guard.why_broken());
                     return this.poll_broken(cx);
@@ -270,10 +230,13 @@ impl Body for StreamRelay {
                 Poll::Pending => break,
             }
         }
+        if this.observer.is_done() {
+            let linger = this.linger.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+            ready!(linger.as_mut().poll(cx));
+            this.complete_if_done();
+            return this.last();
+        }
         if this.stall.poll_over(cx).is_ready() {
-            if this.is_done() {
-                return this.last();
-            }
             let limit = this.stall.limit;
             let refusal = Refusal::Timeout {
                 clock: Clock::Stall,
@@ -289,7 +252,29 @@ impl Body for StreamRelay {
     }
 }
 
+impl Drop for StreamRelay {
+    fn drop(&mut self) {
+        // A client may close its connection as soon as it has read `[DONE]`.
+        if !self.ended && self.first.is_none() {
+            self.complete_if_done();
+        }
+    }
+}
+
 impl Stall {
+    /// Fires after `limit` without a byte and without progress.
+    pub(in crate::proxy) fn new(limit: Duration, ask: AskProgress) -> Self {
+        let due = Instant::now() + limit;
+        Self {
+            limit,
+            due,
+            timer: Box::pin(sleep_until(due)),
+            ask,
+            asking: None,
+            seen: None,
+        }
+    }
+
     /// Ready when the server was silent for the whole limit and shows no progress either.
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
@@ -301,18 +286,13 @@ impl Stall {
                 if progress.is_none() || progress == self.seen {
                     return Poll::Ready(());
                 }
-                // The first reading has nothing to be compared with: look again soon.
-                let next = match self.seen {
-                    None => self.limit.min(SECOND_LOOK),
-                    Some(_) => self.limit,
-                };
+                self.due = Instant::now() + until_next_look(self.seen, self.limit);
                 self.seen = progress;
-                self.due = Instant::now() + next;
             }
             if self.due > Instant::now() {
-                self.bell.as_mut().reset(self.due);
+                self.timer.as_mut().reset(self.due);
             }
-            match self.bell.as_mut().poll(cx) {
+            match self.timer.as_mut().poll(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(()) => self.asking = Some((self.ask)()),
             }
@@ -322,4 +302,13 @@ impl Stall {
 
 fn frame(bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
     Poll::Ready(Some(Ok(Frame::data(bytes))))
+}
+
+/// How long a server that showed progress may stay silent. A first reading has nothing to be
+/// compared with, so the second comes soon.
+pub(in crate::proxy) fn until_next_look(seen: Option<u64>, limit: Duration) -> Duration {
+    match seen {
+        None => limit.min(SECOND_LOOK),
+        Some(_) => limit,
+    }
 }

@@ -1,42 +1,37 @@
-//! What the gateway learns from a copy of an OpenAI answer: how it ended, what it used, whether
-//! it failed inside.
+//! Observes a copy of an OpenAI answer: how it ended, its usage, errors inside it.
 //!
-//! A stream that ends politely without its finish marker looks complete to nearly every client,
-//! and a failure inside a `200` looks like success; both are found here. Chunks that cannot hold
-//! anything of interest are only scanned; every hit is confirmed by parsing, so text a person or
-//! a model wrote cannot pass for a marker.
+//! A stream that ends cleanly without its finish marker looks complete to nearly every client,
+//! and an error inside a `200` looks like success; both are detected here. Chunks are scanned for
+//! member names, and every hit is confirmed by parsing, so text that a person or a model wrote
+//! cannot pass for a marker.
 //!
-//! Not here: the relayed bytes, clocks, and what is done about a bad ending. No text of an answer
+//! Not here: the relayed bytes, timeouts, and the reaction to a bad ending. No text of an answer
 //! is kept.
 
-pub mod sse;
-mod answer;
-mod error;
 mod scan;
+pub mod sse;
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use self::answer::CompletionFields;
-pub use self::error::ObservedError;
-pub(crate) use self::error::identifier;
 use crate::proxy::inspect::sse::{Event, Splitter};
+use crate::upstream::ReportedError;
 
-/// Why the model stopped, as far as the gateway tells reasons apart.
+/// Why the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
-    /// It was done.
+    /// The answer is complete.
     Stop,
-    /// Its token limit or the window ran out.
+    /// The token limit or the window was reached.
     Length,
     /// It calls tools (also the older `function_call`).
     ToolCalls,
     /// A filter of the server stopped it.
     ContentFilter,
-    /// The server says that it failed.
+    /// The server failed.
     Error,
-    /// A reason only this server knows.
+    /// Any other reason.
     Other,
 }
 
@@ -66,10 +61,10 @@ pub struct Timings {
     pub predicted_ms: Option<f64>,
 }
 
-/// Everything learnt from one answer so far.
+/// What was observed of one answer so far.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Observed {
-    /// The last finish reason that was not `null`.
+    /// The last finish reason that was neither `null` nor empty.
     pub finish: Option<Finish>,
     /// `[DONE]` was seen.
     pub done: bool,
@@ -78,16 +73,16 @@ pub struct Observed {
     /// The last timings that were reported.
     pub timings: Option<Timings>,
     /// The first error.
-    pub error: Option<ObservedError>,
+    pub error: Option<ReportedError>,
     /// Chunks that carried text, reasoning or a tool call; 0 or 1 for a whole answer.
     pub content_chunks: u64,
     /// Reasoning was among them.
     pub reasoning: bool,
-    /// An `error` member with nothing in it: an error only if no finish follows.
+    /// An empty `error` member was seen: an error only if no finish follows.
     empty_error: bool,
 }
 
-/// How a stream ended, seen from its content alone.
+/// How a stream ended, by its content alone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEnd {
     /// A finish reason or `[DONE]` was seen, and no error.
@@ -95,28 +90,28 @@ pub enum StreamEnd {
     /// Neither was seen: what came before may be incomplete.
     NoFinish,
     /// The server reported a failure inside the stream.
-    Error(ObservedError),
+    Error(ReportedError),
 }
 
-/// How a whole answer is to be taken.
+/// What a whole answer is.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WholeEnd {
     /// JSON with `choices` and without an error.
     Complete,
-    /// JSON that carries an error, whatever its status said.
-    Error(ObservedError),
+    /// JSON with an error in it, despite its status.
+    Error(ReportedError),
     /// Not an answer of a model server at all.
     Garbled(Garbled),
 }
 
-/// What was there instead of an answer.
+/// What came instead of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Garbled {
     /// Nothing (also a 204).
     Empty,
     /// A web page.
     Html,
-    /// Something else that is no JSON object or array.
+    /// Anything else that is not a JSON object or array.
     NotJson,
     /// JSON that has neither `choices` nor an error.
     NoAnswer,
@@ -134,24 +129,22 @@ pub fn observe_whole(body: &[u8]) -> (WholeEnd, Observed) {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     let text = body.trim_ascii();
     let mut seen = Observed::default();
-    let garbled = match text.first() {
-        None => Garbled::Empty,
-        Some(b'<') => Garbled::Html,
-        Some(_) => match parse(text) {
-            Some(answer) => {
-                seen.content_chunks = u64::from(scan::carries_content(text));
-                seen.reasoning = scan::carries_reasoning(text);
-                seen.take(&answer, text.len());
-                let empty = seen.empty_error.then(ObservedError::default);
-                let end = match seen.error.clone().or(empty) {
-                    Some(error) => WholeEnd::Error(error),
-                    None if answer.choices.is_null() => WholeEnd::Garbled(Garbled::NoAnswer),
-                    None => WholeEnd::Complete,
-                };
-                return (end, seen);
-            }
-            None => Garbled::NotJson,
-        },
+    let garbled = match (text.first(), parse(text)) {
+        (None, _) => Garbled::Empty,
+        (Some(b'<'), _) => Garbled::Html,
+        (Some(_), None) => Garbled::NotJson,
+        (Some(_), Some(answer)) => {
+            seen.content_chunks = u64::from(scan::carries_content(text));
+            seen.reasoning = scan::carries_reasoning(text);
+            seen.take(&answer, text.len());
+            let empty = seen.empty_error.then(ReportedError::default);
+            let end = match seen.error.clone().or(empty) {
+                Some(error) => WholeEnd::Error(error),
+                None if !has_choices(&answer) => WholeEnd::Garbled(Garbled::NoAnswer),
+                None => WholeEnd::Complete,
+            };
+            return (end, seen);
+        }
     };
     (WholeEnd::Garbled(garbled), seen)
 }
@@ -192,21 +185,33 @@ impl StreamObserver {
         self.splitter.feed(bytes, |event| seen.event(event));
     }
 
-    /// What was learnt so far.
+    /// What was observed so far.
     pub fn observed(&self) -> &Observed {
         &self.seen
     }
 
-    /// The verdict if the stream ended politely now. A last event without its blank line counts.
-    pub fn verdict(&self) -> StreamEnd {
-        let mut seen = self.seen.clone();
+    /// The verdict once the stream has ended: an unterminated last event counts, also for
+    /// [`observed`](Self::observed). Call it once.
+    pub fn end(&mut self) -> StreamEnd {
+        let seen = &mut self.seen;
         self.splitter.tail(|event| seen.event(event));
-        if let Some(error) = seen.error {
-            StreamEnd::Error(error)
+        self.verdict()
+    }
+
+    /// `[DONE]` was seen and no error before it; its blank line may still be missing.
+    pub fn is_done(&self) -> bool {
+        self.seen.error.is_none() && (self.seen.done || self.splitter.open_data() == b"[DONE]")
+    }
+
+    /// The verdict on the events seen so far.
+    pub fn verdict(&self) -> StreamEnd {
+        let seen = &self.seen;
+        if let Some(error) = &seen.error {
+            StreamEnd::Error(error.clone())
         } else if seen.done || seen.finish.is_some() {
             StreamEnd::Complete
         } else if seen.empty_error {
-            StreamEnd::Error(ObservedError::default())
+            StreamEnd::Error(ReportedError::default())
         } else {
             StreamEnd::NoFinish
         }
@@ -223,12 +228,12 @@ impl StreamObserver {
 impl Observed {
     fn event(&mut self, event: Event<'_>) {
         if self.done {
-            // No client reads behind `[DONE]`.
+            // No client reads past `[DONE]`.
             return;
         }
         if event.name == b"error" || event.error.is_some() {
-            let said = event.error.unwrap_or(event.data);
-            self.fail(ObservedError::read(said));
+            let error = event.error.unwrap_or(event.data);
+            self.fail(ReportedError::read(error));
             return;
         }
         let text = event.data.trim_ascii();
@@ -247,27 +252,32 @@ impl Observed {
         }
     }
 
-    fn take(&mut self, answer: &CompletionFields, length: usize) {
-        if let Some(error) = ObservedError::of(answer, length) {
+    fn take(&mut self, answer: &Map<String, Value>, length: usize) {
+        if let Some(error) = ReportedError::in_answer(answer, length) {
             self.fail(error);
-        } else if answer.error.is_some() && answer.choices.is_null() {
+        } else if answer.contains_key("error") && !has_choices(answer) {
             self.empty_error = true;
         }
-        self.usage = Usage::read(&answer.usage).or(self.usage);
-        self.timings = Timings::read(&answer.timings).or(self.timings);
-        for choice in answer.choices.as_array().into_iter().flatten() {
-            let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) else {
+        self.usage = answer.get("usage").and_then(Usage::read).or(self.usage);
+        self.timings = answer
+            .get("timings")
+            .and_then(Timings::read)
+            .or(self.timings);
+        let choices = answer.get("choices").and_then(Value::as_array);
+        for choice in choices.into_iter().flatten() {
+            let reason = choice.get("finish_reason").and_then(Value::as_str);
+            let Some(reason) = reason.filter(|reason| !reason.is_empty()) else {
                 continue;
             };
             let finish = Finish::read(reason);
             self.finish = Some(finish);
             if finish == Finish::Error {
-                self.fail(ObservedError::default());
+                self.fail(ReportedError::default());
             }
         }
     }
 
-    fn fail(&mut self, error: ObservedError) {
+    fn fail(&mut self, error: ReportedError) {
         self.error.get_or_insert(error);
     }
 }
@@ -303,14 +313,26 @@ impl Timings {
     }
 }
 
-/// Parses an object or array; bytes that are no UTF-8 inside its strings do not matter.
-fn parse(text: &[u8]) -> Option<CompletionFields> {
-    serde_json::from_slice(text)
-        .ok()
-        .or_else(|| match String::from_utf8_lossy(text) {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(repaired) => serde_json::from_str(&repaired).ok(),
-        })
+fn has_choices(answer: &Map<String, Value>) -> bool {
+    answer
+        .get("choices")
+        .is_some_and(|choices| !choices.is_null())
+}
+
+/// Parses an object; an array reads as an empty one. Invalid UTF-8 inside strings is ignored.
+fn parse(text: &[u8]) -> Option<Map<String, Value>> {
+    let value =
+        serde_json::from_slice(text)
+            .ok()
+            .or_else(|| match String::from_utf8_lossy(text) {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(repaired) => serde_json::from_str(&repaired).ok(),
+            })?;
+    match value {
+        Value::Object(members) => Some(members),
+        Value::Array(_) => Some(Map::new()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
 }
 
 #[cfg(test)]

@@ -1,35 +1,47 @@
 //! Splits a copy of a server-sent event stream into events, however the bytes were cut.
 //!
-//! It works on bytes, so a character cut in two by the network costs nothing, and it never holds
-//! more than [`EVENT_LIMIT`] bytes of one event: a longer one is told of, without its content.
-//! It also knows where the stream stands, so that an event of our own can be put behind it
-//! without being glued onto half a line ([`Splitter::closing_bytes`]).
+//! It works on bytes, so a character split by the network does no harm, and it never holds more
+//! than [`EVENT_LIMIT`] bytes of one event: a longer one is reported without its content. It also
+//! knows whether the stream is within a line, so that an event of the gateway can be appended
+//! ([`Splitter::closing_bytes`]).
 //!
-//! Not here: what an event means ([`crate::proxy::inspect`]), and the relayed bytes themselves,
-//! which pass by unchanged. There is no `Debug`: the buffers hold what people wrote.
+//! Not here: what an event means ([`crate::proxy::inspect`]), and the relayed bytes themselves.
+//! There is no `Debug`: the buffers hold what people wrote.
 
 use memchr::{memchr, memchr2};
 
-/// Most bytes of one event that are kept for observation: 1 MiB. Real ones have a few hundred.
+/// Most bytes of one event that are kept: 1 MiB. Real ones have a few hundred.
 pub const EVENT_LIMIT: usize = 1 << 20;
 
-/// Bytes kept of a line that is too long: enough to tell a comment, or `event: error`.
+/// Bytes kept of a line that is too long: enough to recognise a comment, or `event: error`.
 const CUT_LINE: usize = 32;
 
 /// The byte order mark a stream may begin with.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// One event as it was dispatched, or as it stood when the stream ended.
+/// One event, complete or as far as it had come when the stream ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
     /// The `event` field, at most 32 bytes of it; empty when there was none.
     pub name: &'a [u8],
     /// The `data` lines, joined by line feeds. Empty when `oversized`.
     pub data: &'a [u8],
-    /// An `error` field: not in the standard, but model servers have sent it in place of `data`.
+    /// An `error` field: not in the standard, but some model servers send it instead of `data`.
     pub error: Option<&'a [u8]>,
     /// The event was longer than [`EVENT_LIMIT`], so its content was not kept.
     pub oversized: bool,
+}
+
+/// Whether a body begins like an event stream; `None` while that is undecided.
+pub fn begins_like_events(body: &[u8]) -> Option<bool> {
+    let body = body.strip_prefix(BOM).unwrap_or(body).trim_ascii_start();
+    let prefixes: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+    if prefixes.iter().any(|prefix| body.starts_with(prefix)) {
+        return Some(true);
+    }
+    let may_become =
+        prefixes.iter().any(|prefix| prefix.starts_with(body)) || BOM.starts_with(body);
+    (!may_become).then_some(false)
 }
 
 /// The state between two pieces of a stream.
@@ -78,17 +90,25 @@ impl Splitter {
         self.keep(bytes);
     }
 
-    /// Calls `seen` with the event the stream was in the middle of, if any, as far as it goes.
-    ///
-    /// A server that forgets the blank line after its last event has still said what it said.
+    /// Calls `seen` with the unfinished last event, if any: some servers omit the blank line
+    /// after it.
     pub fn tail(&self, mut seen: impl FnMut(Event<'_>)) {
         let mut event = self.event.clone();
         event.add(self.open_line(), self.line_cut);
         event.dispatch(&mut seen);
     }
 
-    /// What must be sent first so that an event put behind the stream now stands alone: nothing,
-    /// the end of a line, or the end of a line and of its event.
+    /// The data of an event that lacks only its blank line; empty within a line.
+    pub fn open_data(&self) -> &[u8] {
+        if self.line.is_empty() {
+            &self.event.data
+        } else {
+            b""
+        }
+    }
+
+    /// What must be sent before an event that is appended now: nothing, the end of a line, or the
+    /// end of a line and of its event.
     pub fn closing_bytes(&self) -> &'static [u8] {
         let line = self.open_line();
         let event_is_open = self.event.open || !(line.is_empty() || line.starts_with(b":"));
@@ -110,7 +130,7 @@ impl Splitter {
     }
 
     fn end_line(&mut self, head: &[u8], seen: &mut impl FnMut(Event<'_>)) {
-        // Nearly every line arrives in one piece and is read where it lies.
+        // Nearly every line arrives in one piece and needs no copy.
         if self.line.is_empty() {
             let line = if self.begun {
                 head

@@ -1,4 +1,4 @@
-//! Tests of `observe`: each name is what it promises.
+//! Tests of the observation of answers.
 
 use proptest::prelude::*;
 
@@ -23,10 +23,10 @@ fn stream(events: &[&str]) -> Vec<u8> {
 fn observe(bytes: &[u8]) -> (StreamEnd, Observed) {
     let mut observer = StreamObserver::default();
     observer.feed(bytes);
-    (observer.verdict(), observer.observed().clone())
+    (observer.end(), observer.observed().clone())
 }
 
-fn error_of(bytes: &[u8]) -> ObservedError {
+fn error_of(bytes: &[u8]) -> ReportedError {
     match observe(bytes).0 {
         StreamEnd::Error(error) => error,
         StreamEnd::Complete | StreamEnd::NoFinish => {
@@ -129,7 +129,11 @@ fn what_people_and_models_write_cannot_pass_for_a_marker() {
 #[test]
 fn an_error_object_inside_a_stream_is_found_with_its_numbers() {
     let error = error_of(&stream(&[ROLE, OVERFLOW]));
-    assert_eq!(error.status, Some(400), "llama.cpp's code is the status");
+    assert_eq!(
+        error.status,
+        Some(http::StatusCode::BAD_REQUEST),
+        "llama.cpp's code is the status"
+    );
     assert_eq!(
         error.kind.as_deref(),
         Some("exceed_context_size_error"),
@@ -155,7 +159,8 @@ fn errors_come_in_many_shapes_and_each_is_one() {
         (r#"data: {"error":null}"#, ""),
         (r#"data: {"error":{}}"#, ""),
         (r#"data: {"error":""}"#, ""),
-        (r#"data: {"error":true}"#, ""),
+        (r#"data: {"error":true}"#, "true"),
+        (r#"data: {"error":["a","b"]}"#, "a; b"),
         (
             r#"error: {"code":500,"message":"m","type":"server_error"}"#,
             "m",
@@ -206,7 +211,7 @@ fn an_error_stays_one_when_done_follows_and_an_empty_one_does_not() {
 fn an_error_body_quoted_as_a_string_is_read_through() {
     let inner = r#"{"error":{"code":400,"message":"request (9 tokens) exceeds","type":"exceed_context_size_error","n_prompt_tokens":9,"n_ctx":8}}"#;
     let outer = serde_json::json!({"error": {"message": inner, "type": "api_error", "param": null, "code": null}});
-    let error = ObservedError::read(outer.to_string().as_bytes());
+    let error = ReportedError::read(outer.to_string().as_bytes());
     assert_eq!(
         (error.prompt_tokens, error.window),
         (Some(9), Some(8)),
@@ -214,38 +219,38 @@ fn an_error_body_quoted_as_a_string_is_read_through() {
     );
     assert_eq!(
         error.kind.as_deref(),
-        Some("api_error"),
-        "the outer type stands"
+        Some("exceed_context_size_error"),
+        "the innermost type is the most specific"
     );
 }
 
 #[test]
-fn an_error_shows_none_of_its_words_to_a_log() {
-    let error = ObservedError::read(
+fn debug_output_of_an_error_has_none_of_its_text() {
+    let error = ReportedError::read(
         br#"{"error":{"message":"CANARY","type":"a CANARY said","code":"see: CANARY","param":"CAN ARY"}}"#,
     );
-    assert_eq!(
-        (&error.kind, &error.code, &error.param),
-        (&None, &None, &None),
-        "what is no identifier could be a quotation"
-    );
-    assert!(
-        !format!("{error:?}").contains("CANARY"),
-        "Debug leaves them out"
-    );
-    assert_eq!(error.excerpt(), "CANARY", "the caller is told");
+    let shown = format!("{error:?}");
+    assert!(!shown.contains("CAN"), "{shown}");
+    let relayed = error.to_upstream_error(http::StatusCode::OK);
+    assert_eq!(relayed.excerpt, "CANARY", "the client gets it");
 }
 
 #[test]
-fn an_excerpt_is_one_short_line() {
-    let error = ObservedError::read("é\r\n".repeat(500).as_bytes());
-    assert_eq!(
-        error.excerpt().chars().count(),
-        200,
-        "200 characters, not bytes"
-    );
-    assert!(!error.excerpt().contains('\n'), "on one line");
-    assert_eq!(error.length, 2000, "the whole length is known");
+fn an_empty_finish_reason_counts_as_null() {
+    let empty = r#"data: {"choices":[{"delta":{"content":"x"},"finish_reason":""}]}"#;
+    let (end, seen) = observe(&stream(&[HELLO, empty]));
+    assert_eq!((end, seen.finish), (StreamEnd::NoFinish, None));
+}
+
+#[test]
+fn an_unterminated_last_event_still_gives_finish_and_usage() {
+    let last = r#"data: {"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":3}}"#;
+    for end in ["", "\n"] {
+        let (verdict, seen) = observe(format!("{HELLO}\n\n{last}{end}").as_bytes());
+        assert_eq!(verdict, StreamEnd::Complete);
+        assert_eq!(seen.finish, Some(Finish::Stop));
+        assert_eq!(seen.usage.and_then(|usage| usage.prompt_tokens), Some(3));
+    }
 }
 
 #[test]
@@ -368,12 +373,12 @@ proptest! {
         for pair in cuts.windows(2) {
             cut.feed(&bytes[pair[0]..pair[1]]);
         }
-        prop_assert_eq!((cut.verdict(), cut.observed().clone()), whole.clone(), "cut at random");
+        prop_assert_eq!((cut.end(), cut.observed().clone()), whole.clone(), "cut at random");
         let mut one = StreamObserver::default();
         for byte in bytes.chunks(1) {
             one.feed(byte);
         }
-        prop_assert_eq!((one.verdict(), one.observed().clone()), whole, "one byte at a time");
+        prop_assert_eq!((one.end(), one.observed().clone()), whole, "one byte at a time");
     }
 
     #[test]
@@ -388,6 +393,6 @@ proptest! {
     fn no_bytes_at_all_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = observe(&bytes);
         let _ = observe_whole(&bytes);
-        let _ = ObservedError::read(&bytes);
+        let _ = ReportedError::read(&bytes);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of `metrics`: each name is what it promises.
+//! Tests of the metrics and their text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,8 +24,8 @@ fn read(text: &str) -> Result<Read, String> {
     for line in body.lines() {
         let words: Vec<&str> = line.splitn(4, ' ').collect();
         match words[..] {
-            ["#", "TYPE", name, kind] => {
-                family = name.to_owned();
+            ["#", "HELP", name, _] => name.clone_into(&mut family),
+            ["#", "TYPE", name, kind] if name == family => {
                 if read
                     .families
                     .insert(family.clone(), kind.to_owned())
@@ -34,7 +34,6 @@ fn read(text: &str) -> Result<Read, String> {
                     return Err(format!("{name} is there twice"));
                 }
             }
-            ["#", "HELP", name, _] if name == family => {}
             ["#", "UNIT", name, unit] if name == family && name.ends_with(unit) => {}
             ["#", ..] => return Err(format!("a stray comment: {line}")),
             _ => {
@@ -99,7 +98,7 @@ fn check_name(name: &str, family: &str, kind: &str) -> Result<(), String> {
         .ok_or(format!("{metric} is not of {family}"))?;
     let allowed: &[&str] = match kind {
         "counter" => &["_total"],
-        "gauge" | "stateset" => &[""],
+        "gauge" => &[""],
         "info" => &["_info"],
         "histogram" => &["_bucket", "_count", "_sum"],
         _ => return Err(format!("no such type: {kind}")),

@@ -1,8 +1,8 @@
-//! The end of a process: noticed at once where the system tells, and explained as far as it does.
+//! The end of a process: a notification where the system has one, and an explanation.
 //!
-//! Only a parent may ask how a process ended. From outside there is what the kernel counts (kills
-//! for want of memory, in the process's group and in the whole machine) and, until its parent has
-//! asked, the status of the dead process itself.
+//! Only a parent can wait for the exit status. Other processes see the kernel's counts of kills for
+//! lack of memory (in the process's control group and in the machine) and, until its parent has
+//! waited, the status of the zombie.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::Process;
 use crate::memory::cgroup::{Groups, kills_in};
 use crate::refusal::HowEnded;
 
-/// How often the kernel had killed for want of memory while the process still lived.
+/// The kernel's counts of kills for lack of memory while the process was still running.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kills {
     /// In the process's own group: the file that counts them, and the count.
@@ -34,7 +34,7 @@ impl Kills {
         }
     }
 
-    /// What the counts now say about an end since then.
+    /// The kind of end that the counts show since then.
     fn since(&self) -> Option<HowEnded> {
         if let Some((file, before)) = &self.group
             && kills_in(file).is_some_and(|now| now > *before)
@@ -48,19 +48,19 @@ impl Kills {
     }
 }
 
-/// How a process that is gone has ended; `before` was counted while it lived.
+/// How a process ended; `before` was counted while it was running.
 pub fn how(process: &Process, before: &Kills) -> HowEnded {
     let status = status(process);
     let by_memory = before.since();
     match (status, by_memory) {
-        // The kernel kills for memory by signal 9: another end was not its doing.
+        // The kernel kills for lack of memory by signal 9 only.
         (Some(HowEnded::Killed(9)) | None, Some(by_memory)) => by_memory,
         (Some(status), _) => status,
         (None, None) => HowEnded::Unknown,
     }
 }
 
-/// The dead process's own status, while its parent has not asked for it.
+/// The zombie's status, while its parent has not waited for it.
 #[cfg(target_os = "linux")]
 fn status(process: &Process) -> Option<HowEnded> {
     use super::proc::{Proc, ProcessState};
@@ -82,12 +82,12 @@ fn status(process: &Process) -> Option<HowEnded> {
     of_status(status, shown)
 }
 
-/// Whether the kernel shows this user how the process ended.
+/// Whether the kernel shows this user the exit status.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
     AsItIs,
-    /// Of another user's process it shows 0, which may be true as well.
+    /// For another user's process it shows 0, which may also be the real status.
     AsZero,
 }
 
@@ -106,17 +106,16 @@ fn status(_process: &Process) -> Option<HowEnded> {
     None
 }
 
-/// Resolves when the process ends, without looking: the kernel tells. Never resolves where it
-/// cannot.
+/// Resolves when the process ends, by the kernel's notification. Never resolves where there is none.
 ///
 /// # Cancel safety
 /// May be dropped and called again.
 pub async fn ended(process: &Process) {
     #[cfg(target_os = "linux")]
     if let Ok(end) = crate::fd_events::end_of(process.pid) {
-        // The same number may have been another process's by then.
+        // The pid may be another process's by then.
         if super::again(process).is_some() {
-            let _ = end.heard().await;
+            let _ = end.ready().await;
         }
         return;
     }
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_read_as_a_parent_would_and_a_hidden_one_is_not_taken_for_success() {
+    fn a_hidden_status_is_not_taken_for_success() {
         let own = |status| of_status(status, Shown::AsItIs);
         assert_eq!(own(0), Some(HowEnded::Exited(0)));
         assert_eq!(own(0x0100), Some(HowEnded::Exited(1)));

@@ -1,9 +1,9 @@
-//! The process behind a port: who it is, how much memory it holds with its children, whether it
-//! still lives, and how it ended.
+//! The process behind a port: its name, the memory of it and its children, whether it still runs,
+//! and how it ended.
 //!
-//! Blocking (a look through all open sockets takes milliseconds): call it off the runtime. It
-//! never fails loudly. Another user's process cannot be seen through its sockets: there the
-//! socket's user and the usual names of model servers are a hint, and shown as one.
+//! Blocking (reading all open sockets takes milliseconds): call it off the runtime. What cannot be
+//! read is left out. Another user's process cannot be seen through its sockets: there the socket's
+//! user and the usual names of model servers are a hint, and shown as one.
 
 #[cfg(target_os = "linux")]
 mod proc;
@@ -32,8 +32,6 @@ pub struct Process {
     pub executable: Option<PathBuf>,
     /// Bytes of it and its children in memory.
     pub resident: Option<u64>,
-    /// Of these, what is no file's: a server's own working memory; where the system tells.
-    pub own: Option<u64>,
     /// When it was started, in seconds of Unix time.
     pub started: Option<u64>,
     /// Tells it from another process of the same id.
@@ -53,8 +51,6 @@ pub struct Child {
     pub name: String,
     /// Bytes of it in memory.
     pub resident: Option<u64>,
-    /// Of these, what is no file's.
-    pub own: Option<u64>,
 }
 
 /// How a process was found.
@@ -69,16 +65,15 @@ pub enum Found {
     },
 }
 
-/// What the system says of a process right now.
+/// A process as the system shows it now.
 struct Now {
     resident: Option<u64>,
-    own: Option<u64>,
     started: Option<u64>,
     birth: Option<u64>,
     executable: Option<PathBuf>,
 }
 
-/// Names under which model servers run, as Linux has them: cut at 15 bytes.
+/// Process names of model servers, as Linux has them: cut at 15 bytes.
 #[cfg(target_os = "linux")]
 const SERVERS: [&str; 8] = [
     "ollama",
@@ -99,7 +94,7 @@ impl Process {
     }
 }
 
-/// Who listens on a TCP port of this machine, on any address.
+/// The process that listens on a TCP port of this machine, on any address.
 pub fn of_port(port: u16) -> Option<Process> {
     match listening(|socket| socket.port() == port) {
         Some(listener) => described(listener.process.pid, listener.process.name, Found::Surely),
@@ -107,7 +102,7 @@ pub fn of_port(port: u16) -> Option<Process> {
     }
 }
 
-/// Who holds an address that could not be bound, as `name (pid 123)`.
+/// The process that holds an address that could not be bound, as `name (pid 123)`.
 pub fn who_holds(address: SocketAddr) -> Option<String> {
     let ip = address.ip().to_canonical();
     let listener = listening(|socket| {
@@ -119,7 +114,7 @@ pub fn who_holds(address: SocketAddr) -> Option<String> {
     Some(format!("{} (pid {})", process.name, process.pid))
 }
 
-/// The same process as it is now; `None` once it is gone, also if nobody has buried it yet.
+/// The same process as it is now; `None` once it has ended, also while it is a zombie.
 pub fn again(process: &Process) -> Option<Process> {
     let now = described(process.pid, process.name.clone(), process.found)?;
     let same = process.birth.is_none() || process.birth == now.birth;
@@ -142,22 +137,15 @@ fn listening(is_meant: impl Fn(&SocketAddr) -> bool) -> Option<Listener> {
 fn described(pid: u32, name: String, found: Found) -> Option<Process> {
     let now = now(pid)?;
     let children = children(pid);
-    let with = |first: Option<u64>, of: fn(&Child) -> Option<u64>| {
-        Some(
-            children
-                .iter()
-                .filter_map(of)
-                .fold(first?, u64::saturating_add),
-        )
-    };
-    let resident = with(now.resident, |child| child.resident);
-    let own = with(now.own, |child| child.own);
+    let of_children = children.iter().filter_map(|child| child.resident);
+    let resident = now
+        .resident
+        .map(|resident| of_children.fold(resident, u64::saturating_add));
     Some(Process {
         pid,
         name,
         executable: now.executable,
         resident,
-        own,
         started: now.started,
         birth: now.birth,
         children,
@@ -177,7 +165,6 @@ fn now(pid: u32) -> Option<Now> {
     let status = proc.status(pid);
     Some(Now {
         resident: status.map(|status| status.resident),
-        own: status.and_then(|status| status.own),
         started: started.map(|at| at + stat.birth / 100),
         birth: Some(stat.birth),
         executable: proc.executable(pid),
@@ -196,7 +183,6 @@ fn children(pid: u32) -> Vec<Child> {
                 pid,
                 name: stat.name,
                 resident: status.map(|status| status.resident),
-                own: status.and_then(|status| status.own),
             })
         })
         .collect()
@@ -212,8 +198,8 @@ fn by_hint(port: u16) -> Option<Process> {
 
 #[cfg(not(target_os = "linux"))]
 mod portable {
-    //! The same by sysinfo, which knows a process's parent but not its children: they are
-    //! found by a look at all processes.
+    //! The same by sysinfo, which knows a process's parent but not its children: those are found
+    //! among all processes.
 
     use std::collections::HashSet;
 
@@ -234,7 +220,6 @@ mod portable {
         let process = system.process(pid)?;
         Some(Now {
             resident: Some(process.memory()),
-            own: None,
             started: Some(process.start_time()),
             birth: Some(process.start_time()),
             executable: process.exe().map(ToOwned::to_owned),
@@ -264,7 +249,6 @@ mod portable {
                         pid: child.as_u32(),
                         name: process.name().to_string_lossy().into_owned(),
                         resident: Some(process.memory()),
-                        own: None,
                     });
                 }
             }

@@ -1,12 +1,12 @@
-//! Processes on Linux by the files of `/proc`: states, families, listeners of other users.
+//! Processes on Linux from `/proc`: state, descendants, and listeners of other users.
 //!
-//! Nothing here needs a privilege. A file that is gone, cut short or hidden leaves a gap. Not
-//! here: what is made of it.
+//! sysinfo shows neither the exit status of a zombie nor the user of a foreign socket. Nothing here
+//! needs a privilege; a file that is gone, truncated or hidden is left out.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-/// A family is followed no further than this: a wrong file must not make an endless loop.
+/// The most descendants that are followed, so that a wrong file cannot cause an endless loop.
 const MOST_MEMBERS: usize = 256;
 
 /// How a socket that listens is marked in `/proc/net/tcp`.
@@ -29,22 +29,20 @@ pub(super) struct Stat {
     pub(super) birth: u64,
 }
 
-/// What a process holds.
+/// Memory and user of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status {
     /// Bytes in memory.
     pub(super) resident: u64,
-    /// Of these, what is no file's: not the model's weights where they are mapped.
-    pub(super) own: Option<u64>,
     /// The user's number.
     pub(super) user: u32,
 }
 
-/// Whether a process still runs.
+/// Whether a process is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProcessState {
     Runs,
-    /// It has ended and nobody has asked how; with its status as `wait` would give it.
+    /// It is a zombie; with its status as `wait` would give it.
     Ended(u32),
 }
 
@@ -87,7 +85,7 @@ impl Proc {
         })
     }
 
-    /// What it holds, and whose it is.
+    /// Its memory and its user.
     pub(super) fn status(&self, pid: u32) -> Option<Status> {
         let text = self.read(&format!("{pid}/status"))?;
         let member = |name: &str| {
@@ -97,7 +95,6 @@ impl Proc {
         let bytes = |name: &str| Some(member(name)?.saturating_mul(1024));
         Some(Status {
             resident: bytes("VmRSS:").unwrap_or(0),
-            own: bytes("RssAnon:"),
             user: u32::try_from(member("Uid:")?).ok()?,
         })
     }
@@ -203,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_process_that_nobody_buried_has_ended() {
+    fn a_zombie_has_ended() {
         let (_folder, proc) = tree(&[
             ("7/stat", &stat(7, "a (b) c", 'S', 4242, 0)),
             ("8/stat", &stat(8, "killed", 'Z', 1, 9)),
@@ -220,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_is_found_through_every_thread_and_never_twice() {
+    fn descendants_are_found_through_every_thread_and_only_once() {
         let (_folder, proc) = tree(&[
             ("1/task/1/children", "2 3 "),
             ("1/task/5/children", "4"),
@@ -232,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn another_users_server_is_found_by_its_socket_and_its_name() {
+    fn another_users_server_is_found_by_socket_and_name() {
         let head = "  sl  local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode\n";
         let tcp = format!(
             "{head}   0: 0100007F:2CAA 00000000:0000 0A 0:0 0:0 0 998 0 1\n   1: 0100007F:1F90 00000000:0000 01 0:0 0:0 0 5 0 1\n"
@@ -252,13 +249,7 @@ mod tests {
         assert_eq!(proc.listener_user(8080), None, "connected, not listening");
         assert_eq!(proc.by_name(998, &["ollama"]).unwrap().pid, 20);
         assert_eq!(proc.by_name(998, &["llama-server"]), None);
-        let status = |resident, user| {
-            Some(Status {
-                resident,
-                own: None,
-                user,
-            })
-        };
+        let status = |resident, user| Some(Status { resident, user });
         assert_eq!(proc.status(20), status(1 << 20, 998));
         assert_eq!(proc.status(21), status(0, 0), "a kernel that hides memory");
     }

@@ -1,4 +1,4 @@
-//! Real processes: ourselves, and children that we start.
+//! Real processes: the test itself, and children that it starts.
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Child as Started, Command, Stdio};
@@ -26,7 +26,7 @@ fn a_listening_port_leads_to_its_process() {
 }
 
 #[test]
-fn nobody_listening_is_no_failure() {
+fn a_port_without_a_listener_has_no_process() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
     assert_eq!(of_port(port), None, "a UDP socket is no model server");
@@ -39,7 +39,6 @@ fn process(pid: u32) -> Process {
         name: "gone".to_owned(),
         executable: None,
         resident: None,
-        own: None,
         started: None,
         birth: None,
         children: Vec::new(),
@@ -57,7 +56,7 @@ fn shell(script: &str) -> Started {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn an_end_is_noticed_at_once_and_told_from_a_kill() {
+async fn an_end_is_noticed_and_its_status_is_read() {
     for (script, expected) in [
         ("read line; exit 3", HowEnded::Exited(3)),
         ("read line; kill -TERM $$", HowEnded::Killed(15)),
@@ -70,13 +69,13 @@ async fn an_end_is_noticed_at_once_and_told_from_a_kill() {
         drop(child.stdin.take());
         let noticed = tokio::time::timeout(std::time::Duration::from_secs(10), ended(&seen));
         noticed.await.unwrap();
-        assert_eq!(again(&seen), None, "dead, though nobody has buried it");
+        assert_eq!(again(&seen), None, "it is a zombie");
         assert_eq!(how(&seen, &kills), expected, "{script}");
         child.wait().unwrap();
         assert_eq!(
             how(&seen, &kills),
             HowEnded::Unknown,
-            "once it is buried nobody tells"
+            "unknown once its parent has waited for it"
         );
     }
 }

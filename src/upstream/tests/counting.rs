@@ -48,7 +48,7 @@ async fn llama_cpp_counts_the_body_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_missing_route_is_asked_for_once_until_the_server_is_learned_anew() {
+async fn a_missing_route_is_tried_once_until_the_server_is_identified_again() {
     let server = llama_cpp(missing).await;
     let upstream = upstream(&server.root());
     for _ in 0..3 {

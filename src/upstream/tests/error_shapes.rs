@@ -1,4 +1,4 @@
-//! Errors as each server says them, and whose fault they are.
+//! Errors in every shape that servers send, and whose fault they are.
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -47,7 +47,18 @@ fn strings_text_pages_and_nothing_become_an_excerpt() {
         ),
         ("<html><body>hi</body>", "an HTML page"),
         ("", ""),
-        ("[1,2]", ""),
+        ("[1,2]", "[1,2]"),
+        (r#"{"x":1}"#, r#"{"x":1}"#),
+        (
+            r#"{"detail":[{"loc":["body","messages",0],"msg":"Field required","type":"missing"}]}"#,
+            "body.messages.0: Field required",
+        ),
+        (r#"{"detail":{"msg":"busy","type":"x"}}"#, "busy"),
+        (r#"{"detail":{"error":"busy"}}"#, "busy"),
+        (r#"{"detail":{"error":{"message":"busy"}}}"#, "busy"),
+        (r#"{"errors":[{"message":"one"},"two"]}"#, "one; two"),
+        (r#"{"error":["one"]}"#, "one"),
+        (r#"{"code":500,"msg":"broken"}"#, "broken"),
         ("a\u{0}b\r\nc", "a b  c"),
     ] {
         let error = read(502, body);

@@ -7,7 +7,7 @@ use serde_json::{Value, json as value};
 use super::server::{Answer, Asked, Server, json, json_with, missing};
 use super::{LONG, SHORT, limits, upstream};
 use crate::refusal::Outage;
-use crate::upstream::{Identified, Kind, Root, Upstream, WindowReading, discover};
+use crate::upstream::{BusySlots, Identified, Kind, Root, Upstream, WindowReading, discover};
 
 fn ollama(asked: &Asked) -> Answer {
     match asked.line.as_str() {
@@ -145,7 +145,7 @@ async fn what_proves_nothing_is_not_asked_at_every_turn() {
     assert_eq!(upstream.kind().await, None);
     let asked = server.lines().len();
     assert_eq!(upstream.window(Some("m")).await, WindowReading::Unknown);
-    assert_eq!(upstream.busy(None).await, None);
+    assert_eq!(upstream.busy_slots(None).await, BusySlots::NotShown);
     assert_eq!(
         server.lines().len(),
         asked,
@@ -172,7 +172,7 @@ async fn a_gateway_of_our_own_is_never_taken_for_a_model_server() {
 }
 
 #[tokio::test]
-async fn silence_and_a_closed_port_are_told_apart() {
+async fn silence_and_a_closed_port_differ() {
     let silent = Server::start(|_| Answer::Silence).await;
     let root = Root::parse(&silent.root()).unwrap();
     let upstream = Upstream::new(root, None, limits(SHORT)).unwrap();

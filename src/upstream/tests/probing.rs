@@ -109,7 +109,7 @@ async fn each_kind_of_absence_has_its_own_name() {
         (|| Answer::Full(500, "", String::new()), Outage::ProbeFailed),
         (
             || Answer::Full(302, "location: http://127.0.0.1:9/\r\n", String::new()),
-            Outage::ProbeFailed,
+            Outage::Redirected,
         ),
     ] {
         let server = Server::start(move |_| answer()).await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json as value};
 use super::server::{Answer, Asked, Server, json, json_with, missing};
 use super::{LONG, SHORT, upstream};
 use crate::refusal::Outage;
-use crate::upstream::{Preload, PreloadError, SlotState, WindowReading, WindowSource};
+use crate::upstream::{BusySlots, Preload, PreloadError, WindowReading, WindowSource};
 
 fn loaded(tokens: u64, source: WindowSource) -> WindowReading {
     WindowReading::Loaded { tokens, source }
@@ -230,13 +230,13 @@ async fn slots_show_work_and_hidden_slots_are_asked_for_once() {
     )
     .await;
     let open = upstream(&server.root());
-    assert_eq!(open.busy(None).await, Some(true));
-    assert_eq!(open.activity(None).await.unwrap().state, SlotState::Busy);
+    assert_eq!(open.busy_slots(None).await, BusySlots::Count(1));
+    assert_eq!(open.activity(None).await.unwrap().busy, 1);
 
     let server = llama_cpp(off, off, || llama_list(&value!({}))).await;
     let hidden = upstream(&server.root());
-    assert_eq!(hidden.busy(None).await, None);
-    assert_eq!(hidden.busy(None).await, None);
+    assert_eq!(hidden.busy_slots(None).await, BusySlots::NotShown);
+    assert_eq!(hidden.busy_slots(None).await, BusySlots::NotShown);
     let asked = server
         .lines()
         .iter()

@@ -68,7 +68,7 @@ impl Loaded {
 }
 
 #[tokio::test]
-async fn ollama_is_told_to_keep_nothing_alive() {
+async fn ollama_is_asked_to_keep_nothing_alive() {
     let loaded = Loaded::of(&["a:latest", "b:8b", "c:1b"]);
     let server = Server::start(move |asked| loaded.ollama(asked)).await;
     let upstream = upstream(&server.root());

@@ -22,7 +22,7 @@ async fn a_redirect_is_not_followed_and_the_key_stays() {
     let upstream = Upstream::new(root, Some("sk-1"), limits(LONG)).unwrap();
     assert_eq!(
         upstream.probe(LONG).await,
-        Probe::Failed(Outage::ProbeFailed)
+        Probe::Failed(Outage::Redirected)
     );
     assert_eq!(thief.lines().len(), 0, "nothing reached the other host");
 }
@@ -85,9 +85,12 @@ async fn proxies_of_the_environment_are_ignored() {
         .env_remove("no_proxy")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains("1 passed"), "the child really ran: {told}");
+    let output_text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output_text}");
+    assert!(
+        output_text.contains("1 passed"),
+        "the child really ran: {output_text}"
+    );
 }
 
 #[tokio::test]

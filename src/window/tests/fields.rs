@@ -140,7 +140,7 @@ fn members_the_gateway_does_not_know_survive_trimming() {
 }
 
 #[test]
-fn an_overflow_is_told_in_the_words_clients_look_for() {
+fn an_overflow_has_the_words_clients_look_for() {
     let chat = chat(&[say("system", "s".repeat(9_000)), say("user", "q")]);
     let overflow = fit_exactly(&chat, rules(1_024, None, Trim::Steady))
         .0

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{call, chat, chat_with, fit_exactly, result, rules, say, sent, tokens};
-use crate::degrade::{Cause, Overflow, Plan, Preset, Rung, Terms};
+use crate::config::Preset;
+use crate::degrade::{Cause, Overflow, Plan, Rung, Terms};
 use crate::request::Role;
 use crate::window::{
     ByteBound, Certainty, Counting, FitRules, Lesson, PER_MEDIUM, Ratio, Sent, Trim, Units,
@@ -342,7 +343,7 @@ fn an_estimate_is_three_bytes_a_token_and_eight_a_message() {
     let scaled = estimate(
         &chat,
         None,
-        Counting::Learned,
+        Counting::Bytes,
         Ratio::learned(expected * 2, expected),
     );
     assert_eq!(
@@ -384,7 +385,7 @@ fn an_overflow_with_numbers_makes_the_next_estimate_right_and_certain() {
         (Some(2_048), Certainty::Certain)
     );
     assert_eq!(
-        estimate(&chat, None, Counting::Learned, lesson.ratio),
+        estimate(&chat, None, Counting::Bytes, lesson.ratio),
         4_031,
         "the server's number"
     );
@@ -420,10 +421,10 @@ fn an_overflow_without_numbers_no_longer_counts_as_fitting() {
             bytes,
             ..rules(4_096, Some(64), Trim::Minimal)
         };
-        let fit = fit_by_estimate(&chat, rules, Counting::Learned, ratio).unwrap();
+        let fit = fit_by_estimate(&chat, rules, Counting::Bytes, ratio).unwrap();
         assert_eq!(fit.keep, Some(vec![2]), "all that may go goes");
         assert!(
-            estimate(&chat, None, Counting::Learned, ratio) > 4_096,
+            estimate(&chat, None, Counting::Bytes, ratio) > 4_096,
             "what was refused is too long"
         );
     }

@@ -1,4 +1,4 @@
-//! The gateway that runs now, for commands and the tray.
+//! The running gateway, for commands and the tray.
 //!
 //! Identity is proven by the lock and the token, never by an answer on a port.
 
@@ -13,7 +13,7 @@ use super::{ControlToken, HeldBy, StateDir, StateError, regular};
 pub struct Running {
     /// Who it is; `addresses` is empty while it starts.
     pub names: HeldBy,
-    /// What controls it.
+    /// The token that controls it.
     pub token: ControlToken,
 }
 
@@ -22,7 +22,7 @@ pub struct Running {
 /// # Errors
 ///
 /// [`StateError::Read`] if the directory is there but not readable, [`StateError::Damaged`] if a
-/// gateway holds it and its names cannot be read.
+/// gateway holds it and its lock file cannot be read.
 pub fn read_running(dir: &StateDir) -> Result<Option<Running>, StateError> {
     if !is_held(dir)? {
         return Ok(None);
@@ -49,8 +49,8 @@ fn is_held(dir: &StateDir) -> Result<bool, StateError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(source) => return Err(StateError::Read { path, source }),
     };
-    // A shared lock is enough to learn that nobody holds the exclusive one, and two who look at
-    // the same moment do not take each other for a gateway.
+    // A shared lock is enough to learn that none holds the exclusive one, and two commands that
+    // check at the same moment do not take each other for a gateway.
     match guard.try_lock_shared() {
         Ok(()) => Ok(false),
         Err(TryLockError::WouldBlock) => Ok(true),

@@ -1,39 +1,26 @@
-//! Where a chat may be cut.
+//! The points at which a chat may be trimmed.
 //!
-//! Cutting at the front changes the prompt's start and throws away the server's prompt cache.
-//! Steady cuts lie on a grid that does not move while a chat grows: its step is half the input
-//! budget, measured along the estimates of the droppable units from the oldest on. A chat is cut
-//! at the first grid point that is enough and stays cut there for several turns.
+//! Dropping the oldest messages changes the start of the prompt and invalidates the server's
+//! prompt cache. Steady cut points lie on a grid that does not move while a chat grows: its step
+//! is half the input budget, measured along the estimates of the droppable units from the oldest
+//! on. A chat is trimmed at the first grid point that suffices and stays trimmed there for several
+//! turns.
 
-use serde::{Deserialize, Serialize};
-
-use super::count::{Counting, message_cost};
-use super::units::Units;
+use super::tokens::message_cost;
+use super::turns::Units;
+use crate::config::{Counting, Trim};
 use crate::request::Chat;
 
-/// How a chat is cut when it does not fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Trim {
-    /// In coarse steps, so that the cut stays put for several turns.
-    #[default]
-    Steady,
-    /// As little as possible, at every turn anew.
-    Minimal,
-    /// Not at all.
-    Off,
-}
-
-/// A place where a chat may be cut.
+/// A point at which a chat may be trimmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// How many of the oldest units go.
+    /// How many of the oldest units are dropped.
     pub(super) units: usize,
-    /// The estimate of what goes, unscaled.
+    /// The estimate of what is dropped, unscaled.
     pub(super) removed: u64,
 }
 
-/// The cuts in rising order; the last one drops every unit. `budget` is the input budget at
+/// The cut points in rising order; the last one drops every unit. `budget` is the input budget at
 /// rest: it must not change from turn to turn.
 pub(super) fn cuts(chat: &Chat, units: &Units, trim: Trim, budget: u64) -> Vec<Cut> {
     let mut removed = 0;

@@ -1,19 +1,82 @@
 //! LM Studio: `/api/v1/models` (0.4 and later), else `/api/v0/models`.
+//!
+//! It writes an error into its log for each path that it does not know.
 
-use serde_json::Value;
+use std::time::Duration;
 
+use serde_json::{Value, json};
+
+use super::plain::entries;
 use super::{LoadedModel, WindowReading, WindowSource, reading, tokens};
-use crate::upstream::detect::entries;
+use crate::upstream::client::Client;
+
+/// The route that unloads one instance.
+pub(in crate::upstream) const UNLOAD: &str = "/api/v1/models/unload";
+
+/// The body that unloads one instance.
+pub(in crate::upstream) fn unload_order(model: &LoadedModel) -> Value {
+    json!({ "instance_id": model.instance })
+}
+
+/// Whether the server is LM Studio.
+pub(in crate::upstream) async fn is_here(client: &Client, limit: Duration) -> bool {
+    if let Some(body) = client.get_json("/api/v1/models", limit).await
+        && let Some(models) = body["models"].as_array()
+    {
+        return models
+            .iter()
+            .all(|model| model["key"].is_string() && model["loaded_instances"].is_array());
+    }
+    let Some(body) = client.get_json("/api/v0/models", limit).await else {
+        return false;
+    };
+    let models = entries(&body);
+    !models.is_empty()
+        && models
+            .iter()
+            .all(|model| model["state"].is_string() && model["id"].is_string())
+}
+
+/// The window of `model`.
+pub(in crate::upstream) async fn window(
+    client: &Client,
+    model: Option<&str>,
+    limit: Duration,
+) -> WindowReading {
+    if let Some(body) = client.get_json("/api/v1/models", limit).await
+        && body["models"].is_array()
+    {
+        return window_v1(&body, model);
+    }
+    match client.get_json("/api/v0/models", limit).await {
+        Some(body) => window_v0(&body, model),
+        None => WindowReading::Unknown,
+    }
+}
+
+/// Every instance in memory; `None` without an answer.
+pub(in crate::upstream) async fn models(
+    client: &Client,
+    limit: Duration,
+) -> Option<Vec<LoadedModel>> {
+    if let Some(body) = client.get_json("/api/v1/models", limit).await
+        && body["models"].is_array()
+    {
+        return Some(models_v1(&body));
+    }
+    let body = client.get_json("/api/v0/models", limit).await?;
+    body["data"].is_array().then(|| models_v0(&body))
+}
 
 /// The window of `model` from the body of `/api/v1/models`.
-pub(super) fn window_v1(body: &Value, model: Option<&str>) -> WindowReading {
+fn window_v1(body: &Value, model: Option<&str>) -> WindowReading {
     let listed = body["models"].as_array().map_or(&[][..], Vec::as_slice);
     let known = listed.iter().filter_map(|entry| entry["key"].as_str());
     pick(&models_v1(body), model, known, WindowSource::LmStudioV1)
 }
 
 /// The window of `model` from the body of `/api/v0/models`.
-pub(super) fn window_v0(body: &Value, model: Option<&str>) -> WindowReading {
+fn window_v0(body: &Value, model: Option<&str>) -> WindowReading {
     let known = entries(body)
         .iter()
         .filter_map(|entry| entry["id"].as_str());
@@ -21,7 +84,7 @@ pub(super) fn window_v0(body: &Value, model: Option<&str>) -> WindowReading {
 }
 
 /// Every instance in the body of `/api/v1/models`.
-pub(super) fn models_v1(body: &Value) -> Vec<LoadedModel> {
+fn models_v1(body: &Value) -> Vec<LoadedModel> {
     let mut found = Vec::new();
     for entry in body["models"].as_array().into_iter().flatten() {
         let Some(key) = entry["key"].as_str() else {
@@ -41,7 +104,7 @@ pub(super) fn models_v1(body: &Value) -> Vec<LoadedModel> {
 }
 
 /// Every loaded model in the body of `/api/v0/models`.
-pub(super) fn models_v0(body: &Value) -> Vec<LoadedModel> {
+fn models_v0(body: &Value) -> Vec<LoadedModel> {
     entries(body)
         .iter()
         .filter(|entry| entry["state"] == "loaded")

@@ -1,34 +1,22 @@
-//! What a chat costs, by estimate, and when no count is needed at all.
+//! Estimates of a chat's tokens, and when no count is needed at all.
 //!
 //! The estimate is UTF-8 bytes ÷ 3, rounded up for each message, and 8 for each message: one
 //! per Chinese character, about 1.6 × the truth for English. It is no upper bound: a small
-//! English vocabulary spends two tokens on a Chinese character.
+//! English vocabulary spends two tokens on a Chinese character. Preset `strict` counts one token
+//! per Unicode scalar value instead.
 
+use crate::config::Counting;
 use crate::request::{Chat, Message, Size};
 
-/// What a message costs beside its text: the template's marks around it.
+/// Tokens of a message beside its text: the template's marks around it.
 pub const PER_MESSAGE: u64 = 8;
-/// What an attachment costs: Ollama's own figure for an image.
+/// Tokens of an attachment: Ollama's own figure for an image.
 pub const PER_MEDIUM: u64 = 768;
 
 /// Bytes a chat template may put around one message.
 const TEMPLATE_PER_MESSAGE: u64 = 32;
 /// Bytes a chat template may put around a chat, a default system prompt included.
 const TEMPLATE: u64 = 512;
-
-/// How tokens are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Counting {
-    /// By the upstream's own tokenizer.
-    Exact,
-    /// By an estimate scaled with what the upstream reported before.
-    Learned,
-    /// By UTF-8 bytes ÷ 3.
-    #[default]
-    Bytes,
-    /// One per Unicode scalar value, role included: preset `strict`.
-    Scalar,
-}
 
 /// Server's count ÷ estimate. Positive and finite.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
@@ -46,7 +34,7 @@ impl Ratio {
     /// The estimate as it is.
     pub const ONE: Self = Self(1.0);
 
-    /// What `counted` tokens say about an estimate; [`Ratio::ONE`] where either is 0.
+    /// The ratio of `counted` tokens to an estimate; [`Ratio::ONE`] where either is 0.
     pub fn learned(counted: u64, estimated: u64) -> Self {
         if counted == 0 || estimated == 0 {
             return Self::ONE;
@@ -61,16 +49,17 @@ impl Ratio {
 
     /// An estimate scaled by it, rounded up.
     pub fn scale(self, estimate: u64) -> u64 {
-        // A hair is taken off first, so that a learned count scales back to itself.
+        // A tiny amount is subtracted first, so that a learned count scales back to itself.
         (estimate as f64 * self.0 - 1e-6).ceil().max(0.0) as u64
     }
 }
 
 /// The estimate for one message.
 pub fn message_cost(message: &Message, counting: Counting) -> u64 {
-    let role = match counting {
-        Counting::Exact | Counting::Learned | Counting::Bytes => 0,
-        Counting::Scalar => message.role_scalars(),
+    let role = if counting == Counting::Scalar {
+        message.role_scalars()
+    } else {
+        0
     };
     role + size_cost(message.size(), counting) + PER_MESSAGE
 }
@@ -115,9 +104,10 @@ pub fn surely_fits(chat: &Chat, budget: u64) -> bool {
 }
 
 fn size_cost(size: Size, counting: Counting) -> u64 {
-    let text = match counting {
-        Counting::Exact | Counting::Learned | Counting::Bytes => size.bytes.div_ceil(3),
-        Counting::Scalar => size.scalars,
+    let text = if counting == Counting::Scalar {
+        size.scalars
+    } else {
+        size.bytes.div_ceil(3)
     };
     text + size.media * PER_MEDIUM
 }

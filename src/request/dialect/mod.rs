@@ -1,0 +1,3 @@
+//! The request formats of inference routes, one file each.
+
+pub(super) mod openai;
