@@ -18,7 +18,7 @@ pub(crate) enum Stage {
     Trim,
     /// Before the upstream is reached.
     Connect,
-    /// With the upstream's head at hand.
+    /// After the upstream's response header.
     Head,
     /// Between two pieces of the answer.
     Body,

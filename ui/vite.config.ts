@@ -5,7 +5,7 @@ import { defineConfig } from "vitest/config";
 
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
-// What stands behind the door is decided when the panel is built: a fake never ships.
+// The host is chosen when the panel is built: a fake never ships.
 export default defineConfig(({ mode }) => {
   const fake = mode === "fake" || mode === "test";
   return {

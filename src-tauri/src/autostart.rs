@@ -54,7 +54,7 @@ pub fn repair(app: &AppHandle) {
     #[cfg(not(target_os = "linux"))]
     let needed = starts(app);
     if needed && let Err(fault) = set(app, true) {
-        tracing::warn!(fault = %fault.text, "the entry for starting at login may be stale");
+        tracing::warn!(fault = %fault.message, "the entry for starting at login may be stale");
     }
 }
 

@@ -52,7 +52,7 @@ fn types() -> String {
         snapshot::Death,
         snapshot::Swap,
         snapshot::ItemPlan,
-        snapshot::Notice,
+        telemetry::message::Message,
         telemetry::Latency,
         telemetry::Spread,
         telemetry::Quantiles,

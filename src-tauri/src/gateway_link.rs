@@ -32,7 +32,7 @@ use tokio::sync::watch;
 use crate::tray_face::Whose;
 use shared::Shared;
 
-pub use fault::{Fault, Reason};
+pub use fault::{Fault, Reason, chain};
 pub use shared::{Plan, Shown};
 
 /// How long requests that arrive after a crash of the toolkit may delay the restart. Those that

@@ -3,13 +3,14 @@
 //! A value of `ui/src/i18n/tray.json` is a text with `{places}`, or one text per plural form,
 //! chosen by the place `n`. Not here: what is said when ([`crate::tray_face`]).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
+use oneslot::telemetry::message::{self, Message};
 use serde::{Deserialize, Serialize};
 
 /// The table itself; the panel's build reads the same file.
 const TABLE: &str = include_str!("../../ui/src/i18n/tray.json");
-/// The gateway's own sentences, which come in English.
+/// The texts of messages.
 const SAID: &str = include_str!("../../ui/src/i18n/said.json");
 
 /// A language that there are words in.
@@ -45,7 +46,7 @@ pub enum LanguageWish {
 #[derive(Debug)]
 pub struct Words {
     own: HashMap<String, Entry>,
-    said: BTreeMap<String, Entry>,
+    said: HashMap<String, Entry>,
 }
 
 /// Why the table could not be read.
@@ -79,16 +80,13 @@ impl Words {
         })
     }
 
-    /// A sentence of the gateway's in this language; as it came where nobody translated it.
-    pub fn hears(&self, language: Language, sentence: &str) -> String {
-        for entry in self.said.values() {
-            if let (Text::One(template), Text::One(text)) = (&entry.en, entry.text(language))
-                && let Some(places) = places(template, sentence)
-            {
-                return filled(text, &places);
-            }
+    /// A message in this language; its code where this version has no text for it.
+    pub fn message(&self, language: Language, message: &Message) -> String {
+        let key = format!("said.{}", message.code);
+        match self.said.get(&key).map(|entry| entry.text(language)) {
+            Some(Text::One(text)) => message::filled(text, &message.params),
+            Some(Text::Plural { .. }) | None => message.code.clone(),
         }
-        sentence.to_owned()
     }
 
     /// The words for `key`, with `places` put in. A key that is nowhere is shown as it is: better
@@ -125,30 +123,6 @@ fn filled(text: &str, places: &[(&str, &str)]) -> String {
     said
 }
 
-/// What stands in a template's places in this sentence, if it was made from it. A place ends at a
-/// comma, where the next part of a sentence begins; only a list has some.
-fn places<'t>(template: &'t str, sentence: &'t str) -> Option<Vec<(&'t str, &'t str)>> {
-    let (mut template, mut rest) = (template, sentence);
-    let mut found = Vec::new();
-    while let Some((literal, behind)) = template.split_once('{') {
-        rest = rest.strip_prefix(literal)?;
-        let (name, behind) = behind.split_once('}')?;
-        let next = behind.split('{').next().unwrap_or_default();
-        let end = if next.is_empty() {
-            rest.len()
-        } else {
-            rest.find(next)?
-        };
-        let (value, after) = rest.split_at(end);
-        if value.is_empty() || (name != "list" && value.contains(',')) {
-            return None;
-        }
-        found.push((name, value));
-        (template, rest) = (behind, after);
-    }
-    (rest == template).then_some(found)
-}
-
 impl LanguageWish {
     /// The language for this wish on a system that speaks `locale`, such as `zh_CN.UTF-8`.
     pub fn language(self, locale: Option<&str>) -> Language {
@@ -166,6 +140,8 @@ impl LanguageWish {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use oneslot::telemetry::message::Fact;
+
     use super::*;
 
     #[test]
@@ -178,20 +154,17 @@ mod tests {
     }
 
     #[test]
-    fn the_gateways_sentences_keep_their_numbers_when_they_are_translated() {
+    fn a_message_is_put_into_words_with_its_values() {
         let words = Words::built_in().unwrap();
-        let heard = |sentence| words.hears(Language::Chinese, sentence);
+        let message = Fact::RamLow {
+            available: "412 MiB".to_owned(),
+            total: "15.6 GiB".to_owned(),
+            percent: 2,
+        };
         assert_eq!(
-            heard("RAM available 412 MiB of 15.6 GiB (2.6 %)"),
-            "可用内存 412 MiB / 15.6 GiB（2.6%）"
+            words.message(Language::Chinese, &message.message()),
+            "可用内存 412 MiB / 15.6 GiB（2%）"
         );
-        assert_eq!(
-            heard("127.0.0.1:11411 is held by python3 (process 2841)"),
-            "127.0.0.1:11411 被 python3 占用（进程 2841）"
-        );
-        assert_eq!(heard("Nobody translated this"), "Nobody translated this");
-        let english = "RAM available 412 MiB of 15.6 GiB (2.6 %)";
-        assert_eq!(words.hears(Language::English, english), english);
     }
 
     #[test]

@@ -112,10 +112,10 @@ fn spawn(
 /// A closed menu cannot show a failure, so a notification does. `row` is the key of its words.
 fn report(app: &AppHandle, row: &str, done: Result<(), Fault>) {
     if let Err(fault) = done {
-        tracing::warn!(row, fault = %fault.text, "menu action failed");
+        tracing::warn!(row, fault = %fault.message, "menu action failed");
         let language = app.state::<Arc<Preferences>>().language();
         let words = app.state::<Words>();
-        Notification::of_failure(row, &fault.text, &words, language).send(app);
+        Notification::of_failure(row, &fault.message, &words, language).send(app);
     }
 }
 

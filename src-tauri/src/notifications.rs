@@ -2,6 +2,7 @@
 
 mod incidents;
 
+use oneslot::telemetry::message::Message;
 use oneslot::telemetry::snapshot::Snapshot;
 use tauri::AppHandle;
 
@@ -34,8 +35,9 @@ impl Notification {
     ) -> Self {
         let server = snapshot.upstream.kind.clone();
         let server = server.unwrap_or_else(|| words.say(language, "some.server", &[]));
-        let cause = snapshot.pressure.cause.as_deref();
-        let cause = words.hears(language, cause.unwrap_or_default());
+        let cause = snapshot.pressure.cause.as_ref();
+        let cause = cause.map(|cause| words.message(language, cause));
+        let cause = cause.unwrap_or_default();
         let values = [("server", server.as_str()), ("cause", cause.as_str())];
         let text = match incident {
             Incident::NotServing if !tray_face::is_port_taken(snapshot) => "failed",
@@ -52,10 +54,10 @@ impl Notification {
     }
 
     /// The words for a row of the menu that was pressed in vain: the row's, by its key, and why.
-    pub fn of_failure(key: &str, reason: &str, words: &Words, language: Language) -> Self {
+    pub fn of_failure(key: &str, reason: &Message, words: &Words, language: Language) -> Self {
         Self {
             title: words.say(language, key, &[]),
-            text: words.hears(language, reason),
+            text: words.message(language, reason),
         }
     }
 

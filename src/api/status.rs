@@ -16,6 +16,7 @@ use crate::scheduler::queue::{Delivery, RequestId, Ticket};
 use crate::scheduler::slots::Occupant;
 use crate::scheduler::{Now, Scheduler, Waiter};
 use crate::telemetry::live_stats::Phase;
+use crate::telemetry::message::Fact;
 use crate::telemetry::snapshot::{self, Face, HealthState, Item, RefusedKind, Snapshot};
 use crate::upstream::handle::UpstreamHandle;
 use crate::upstream::{Kind, WindowReading, WindowSource};
@@ -95,14 +96,14 @@ impl Context {
         };
         let size = known_window(settings, link);
         self.scheduler.read(|scheduler, _, _| {
-            let (pressure, cause) = scheduler.pressure();
+            let (pressure, _) = scheduler.pressure();
             let plan = degrade::plan(scheduler.queue().len(), pressure, QueueExempt::No, ladder);
             snapshot::Plan {
                 rung: plan.rung.number(),
                 ceiling: degrade::ceiling(plan.rung, settings.preset, size),
                 reason: plan.cause.map(|why| match why {
-                    Cause::Waiting => "waiting".to_owned(),
-                    Cause::Pressure => cause.unwrap_or("pressure").to_owned(),
+                    Cause::Waiting => "waiting".into(),
+                    Cause::Pressure => "pressure".into(),
                 }),
             }
         })
@@ -196,7 +197,9 @@ fn health(
     snapshot::Health {
         state,
         consecutive_failures: u64::from(health.consecutive_failures()),
-        last_error: health.last_error().map(|outage| outage.to_string()),
+        last_error: health
+            .last_error()
+            .map(|outage| Fact::from(outage).message()),
         cooldown_ms: crate::clock::ms(health.cooldown_left(now.at)),
         last_ok_ms,
     }

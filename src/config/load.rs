@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::error::{Fault, Location, Notice, joined};
 use super::file::{self, Content, Given, Parsed};
-use super::schema::{MEMBERS, PREFIX};
+use super::schema::{MEMBERS, Member, PREFIX};
 use super::{BaseUrl, Limits, Preset, Settings, backup};
 
 /// Where settings come from.
@@ -293,7 +293,7 @@ impl Loaded {
     /// Everything that is wrong; the settings in use then stay in use.
     pub fn reload(&self) -> Result<Self, LoadError> {
         let sources = &self.sources;
-        let file = || sources.file.clone();
+        let file = sources.file.clone();
         let fail = |fault| {
             Err(LoadError {
                 faults: vec![fault],
@@ -304,7 +304,7 @@ impl Loaded {
             .values()
             .any(|origin| origin.is_in(&sources.file));
         if had_file && !sources.file.exists() {
-            return fail(Fault::Gone { file: file() });
+            return fail(Fault::Gone { file });
         }
         // A missing or empty file is no fix: an editor may be writing it.
         let is_locked = |notice: &Notice| matches!(notice, Notice::Locked { .. });
@@ -317,7 +317,7 @@ impl Loaded {
         let mut loaded = sources.load_exactly()?;
         let was_required = self.settings.access.require_key && self.mentions(REQUIRE_KEY);
         if was_required && !loaded.mentions(REQUIRE_KEY) {
-            return fail(Fault::KeyUnsaid { file: file() });
+            return fail(Fault::KeyUnsaid { file });
         }
         if let Some(good) = &sources.good {
             loaded
@@ -375,10 +375,9 @@ fn preset_of(layers: &[Given]) -> Preset {
 }
 
 fn origins_of(preset: Preset) -> BTreeMap<&'static str, Origin> {
-    let differs = MEMBERS
-        .iter()
-        .filter(|member| member.default(preset) != member.default(Preset::Balanced));
-    differs
+    let is_set = |member: &&Member| member.default(preset) != member.default(Preset::Balanced);
+    let members = MEMBERS.iter().filter(is_set);
+    members
         .map(|member| (member.path.as_str(), Origin::Preset))
         .collect()
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{MODEL, WINDOW};
 
 /// The whole answer. It never repeats the prompt.
-const SPEECH: &str = "This is OneSlot's built-in demo, not a model: nobody thought about your \
+const SPEECH: &str = "This is OneSlot's built-in demo, not a model: nothing thought about your \
 message, and these words are always the same. They still took the whole way: your request was \
 checked, waited until the one slot was free, and is now streamed back to you word by word while \
 the slot is held. Ask again from two windows at once to see the queue, or close this one in the \

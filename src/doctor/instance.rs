@@ -75,7 +75,7 @@ pub(super) fn gateway(patient: &Patient<'_>, chart: &mut Chart<'_>) {
         chart.advise("inference is paused", "oneslotd resume");
     }
     for notice in &snapshot.notices {
-        chart.note(notice.text.clone());
+        chart.note(notice.to_string());
     }
     refused(snapshot, chart);
 }

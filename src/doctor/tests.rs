@@ -279,7 +279,7 @@ async fn open_files_and_faulty_settings_are_to_be_fixed() {
     };
     let text = text(&patient).await;
     assert!(
-        text.contains("the default settings serve, because: "),
+        text.contains("the default settings are in use, because: "),
         "{text}"
     );
     assert!(

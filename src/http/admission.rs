@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use crate::config::Settings;
 use crate::context::Context;
 use crate::fault_injection;
-use crate::monitor::probe::LOOP;
 use crate::refusal::{Part, Refusal, Wanted};
 use crate::scheduler::queue::RequestId;
+use crate::telemetry::message::Fact;
 
 use super::limits::check_header;
 use super::router::{Admin, Needs, Route, Routed, Target};
@@ -98,10 +98,7 @@ pub(super) fn admit(
     check_body_type(&parts.method, &parts.headers, &visitor)?;
     check_announced_size(&parts.headers, context.limits.body_bytes)?;
     if context.hop.is_loop(&parts.headers) {
-        context.notices.add(
-            LOOP,
-            "upstream.base_url leads back to this gateway, perhaps through another OneSlot: point it at the model server",
-        );
+        context.notices.add(Fact::Loop);
         return Err(Refusal::Loop);
     }
     Ok(routed)

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use tokio::net::{TcpListener, TcpSocket};
 
+use crate::telemetry::message::Fact;
 use crate::upstream::process;
 
 /// Why an address could not be opened.
@@ -48,7 +49,7 @@ pub(crate) struct Bound {
 pub(crate) async fn listen(
     addresses: &[SocketAddr],
     port: Option<u16>,
-) -> Result<(Vec<Bound>, Vec<(&'static str, String)>), ListenError> {
+) -> Result<(Vec<Bound>, Vec<Fact>), ListenError> {
     let mut listeners = Vec::new();
     let mut notices = Vec::new();
     let first = *addresses.first().ok_or(ListenError::NoAddress)?;
@@ -73,16 +74,21 @@ pub(crate) async fn listen(
             }
             Err(source) if asked == first => return Err(unbound(address, source).await),
             Err(error) if is_no_family(&error) => {
-                notices.push((
-                    "one_family",
-                    format!("Not listening on {address}: this machine has no such addresses"),
-                ));
+                notices.push(Fact::OneFamily {
+                    address: address.to_string(),
+                });
             }
             Err(_) => {
-                let who = holder(address)
-                    .await
-                    .unwrap_or_else(|| "another program".to_owned());
-                notices.push(("foreign_listener", format!("{who} listens on {address}: clients that say localhost may reach it instead of OneSlot. Use {first} in their base URL")));
+                let program = holder(address).await;
+                let (address, own) = (address.to_string(), first.to_string());
+                notices.push(match program {
+                    Some(program) => Fact::ForeignListener {
+                        address,
+                        program,
+                        own,
+                    },
+                    None => Fact::ForeignListenerUnknown { address, own },
+                });
             }
         }
     }

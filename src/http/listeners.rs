@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::context::{Context, lock};
+use crate::telemetry::message::Fact;
 
 use super::bind::{bind, bound, overlap};
 use super::connection;
@@ -134,8 +135,8 @@ impl Listeners {
             });
             match listen_once_free(&new, port, &in_the_way).await {
                 Ok((listeners, notices)) => {
-                    for (code, text) in notices {
-                        context.notices.add(code, &text);
+                    for fact in notices {
+                        context.notices.add(fact);
                     }
                     for bound in listeners {
                         self.open(context, bound);
@@ -213,14 +214,8 @@ impl Listeners {
             context.notices.remove(LOST);
         } else {
             let addresses: Vec<String> = lost.iter().map(|one| one.actual.to_string()).collect();
-            let addresses = addresses.join(", ");
-            context.notices.add(
-                LOST,
-                &format!(
-                    "OneSlot no longer listens on {addresses}: it tries again every second, until \
-                     `listen` names another address"
-                ),
-            );
+            let list = addresses.join(", ");
+            context.notices.add(Fact::ListenLost { list });
         }
         let before = self.lost.send_replace(lost.clone());
         if lost == before {
@@ -295,7 +290,7 @@ async fn listen_once_free(
     new: &[SocketAddr],
     port: Option<u16>,
     closed: &[Address],
-) -> Result<(Vec<Bound>, Vec<(&'static str, String)>), ListenError> {
+) -> Result<(Vec<Bound>, Vec<Fact>), ListenError> {
     let end = Instant::now() + FREED_WITHIN;
     let is_free = || closed.iter().all(|address| bound(address.actual).is_ok());
     while !is_free() && Instant::now() < end {
@@ -352,7 +347,7 @@ mod tests {
     fn lost_notice(context: &Context) -> Option<String> {
         let notices = context.notices.all();
         let lost = notices.into_iter().find(|one| one.code == LOST);
-        lost.map(|one| one.text)
+        lost.map(|one| one.to_string())
     }
 
     #[tokio::test]

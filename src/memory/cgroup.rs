@@ -78,7 +78,7 @@ impl Group {
     pub fn reading(&self, host: Reading) -> Option<Reading> {
         let held = self.used.saturating_sub(self.reclaimable);
         let headroom = self.limit.saturating_sub(held).max(PAGE.min(self.limit));
-        // Nobody can be given what the host does not have.
+        // A limit above what the host has is no limit.
         let available = if host.is_plausible() {
             headroom.min(host.available)
         } else {

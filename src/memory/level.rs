@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::{GIB, Level, MIB, Reading};
 use crate::memory::thresholds::{Look, Sample};
+use crate::telemetry::message::Fact;
 
 /// A drop in the available part that counts as growing worse, in millionths of the total: 1 %.
 const WORSE: u32 = 10_000;
@@ -55,8 +56,8 @@ pub struct Thresholds {
 pub struct Verdict {
     /// How short memory is.
     pub level: Level,
-    /// The reading that caused the level, in words with its numbers; none while normal.
-    pub cause: Option<String>,
+    /// The reading that caused the level; none while normal.
+    pub cause: Option<Fact>,
     /// The RAM just judged; none if it could not be true.
     pub ram: Option<Reading>,
 }
@@ -190,17 +191,12 @@ impl Judge {
         }
     }
 
-    fn cause(&self, shown: Level) -> Option<String> {
+    fn cause(&self, shown: Level) -> Option<Fact> {
         if shown == Level::Normal {
             return None;
         }
         let seen = self.seen[self.level as usize].as_ref()?;
-        let standstill = if shown < self.level {
-            ", no worse for a while"
-        } else {
-            ""
-        };
-        Some(format!("{}{standstill}", seen.look.cause))
+        Some(seen.look.cause.fact())
     }
 }
 

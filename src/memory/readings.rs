@@ -14,6 +14,7 @@ use crate::memory::vram::{Card, MemoryKind, VramReader};
 use crate::memory::{
     Judge, Level, RamReader, Sample, Shortage, Stall, StallReader, Threshold, Thresholds, Verdict,
 };
+use crate::telemetry::message::Fact;
 use crate::telemetry::snapshot;
 
 /// Readings closer together than this do not count as two that agree.
@@ -56,8 +57,8 @@ pub(crate) struct Held {
     pub(crate) resident: Option<u64>,
 }
 
-/// What an unload gave back, in bytes, by readings before and after it; `null` where nobody
-/// tells.
+/// What an unload gave back, in bytes, by readings before and after it; `null` where no
+/// reading exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Freed {
@@ -145,7 +146,7 @@ impl Readings {
 
 impl Readings {
     /// Reads main memory. Gives the level and its cause if the level changed.
-    pub(crate) fn read(&self, at: Duration) -> Option<(Level, Option<String>)> {
+    pub(crate) fn read(&self, at: Duration) -> Option<(Level, Option<Fact>)> {
         let vram = self.cards().shortage.clone();
         let mut memory = self.memory();
         if memory
@@ -243,7 +244,7 @@ impl Readings {
                 Level::High => snapshot::Level::High,
                 Level::Critical => snapshot::Level::Critical,
             },
-            cause: last.cause.clone(),
+            cause: last.cause.clone().map(Fact::message),
             ram: snapshot::Ram {
                 total: last.ram.map(|ram| ram.total),
                 available: last.ram.map(|ram| ram.available),

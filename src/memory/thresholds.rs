@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 use std::fmt;
 
+use crate::telemetry::message::Fact;
+
 use super::{Level, Reading, Size, Thresholds};
 
 /// Memory as it was read at one moment. What is not known is left out.
@@ -136,25 +138,30 @@ impl fmt::Display for Stall {
     }
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Cause {
+    /// The reading with its numbers, as a message.
+    pub(super) fn fact(&self) -> Fact {
         match self {
-            Self::Ram(ram) => write!(f, "RAM available {ram}"),
-            Self::RamAndStall(ram, stall) => {
-                write!(
-                    f,
-                    "RAM available {ram}, {stall} of the time lost waiting for memory"
-                )
-            }
-            Self::Stall(stall) => write!(f, "{stall} of the time lost waiting for memory"),
-            Self::Vram(card) => {
-                let (free, total, fallen) = (Size(card.free), Size(card.total), Size(card.fallen));
-                let name = &card.card;
-                write!(
-                    f,
-                    "VRAM free {free} of {total} on {name}, {fallen} taken by others since the model was loaded"
-                )
-            }
+            Self::Ram(ram) => Fact::RamLow {
+                available: Size(ram.available).to_string(),
+                total: Size(ram.total).to_string(),
+                percent: ram.percent(),
+            },
+            Self::RamAndStall(ram, stall) => Fact::RamLowAndStalled {
+                available: Size(ram.available).to_string(),
+                total: Size(ram.total).to_string(),
+                percent: ram.percent(),
+                stalled: stall.to_string(),
+            },
+            Self::Stall(stall) => Fact::MemoryStalled {
+                stalled: stall.to_string(),
+            },
+            Self::Vram(card) => Fact::VramLow {
+                free: Size(card.free).to_string(),
+                total: Size(card.total).to_string(),
+                card: card.card.clone(),
+                taken: Size(card.fallen).to_string(),
+            },
         }
     }
 }

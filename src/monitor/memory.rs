@@ -107,9 +107,10 @@ pub(crate) fn read(context: &Context) {
     if let Some((level, cause)) = context.memory.read(at) {
         tracing::info!(
             level = level.name(),
-            cause = cause.as_deref(),
+            cause = cause.as_ref().map(tracing::field::display),
             "memory level changed"
         );
+        let cause = cause.map(|cause| cause.to_string());
         context.scheduler.send(Event::Pressure { level, cause });
     }
 }

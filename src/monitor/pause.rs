@@ -6,9 +6,10 @@ use crate::context::{Context, lock};
 use crate::scheduler::Event;
 use crate::scheduler::pause::{Pause, Running};
 use crate::state::StateError;
+use crate::telemetry::message::Fact;
 
-/// The notice of a pause, or of its end, that a restart would undo.
-const NOTICE: &str = "pause_unkept";
+/// The notices of a pause, or of its end, that a restart would undo.
+const NOTICES: [&str; 2] = ["pause_unkept", "resume_unkept"];
 
 /// Pauses inference. When it returns, the pause survives a restart, or a notice says why not.
 pub async fn pause(context: &Arc<Context>, pause: Pause, running: Running) {
@@ -31,9 +32,12 @@ pub(super) async fn write(context: &Arc<Context>) {
     let write = move || {
         let _one_at_a_time = lock(&context.writing_pause);
         let pause = context.scheduler.read(|scheduler, _, _| scheduler.pause());
-        match context.state.keep_pause(pause) {
-            Ok(()) => context.notices.remove(NOTICE),
-            Err(error) => report(&context, pause, &error),
+        let saved = context.state.keep_pause(pause);
+        for code in NOTICES {
+            context.notices.remove(code);
+        }
+        if let Err(error) = saved {
+            report(&context, pause, &error);
         }
     };
     let _ = tokio::task::spawn_blocking(write).await;
@@ -44,17 +48,19 @@ fn report(context: &Context, pause: Option<Pause>, error: &StateError) {
         tracing::warn!(%error, "a change of the pause will not survive a restart");
         return;
     };
-    let path = path.display();
-    let text = if pause.is_some() {
-        tracing::warn!(%error, cause = %source, "the pause will not survive a restart");
-        format!(
-            "The pause will end if OneSlot is started again, since {path} cannot be written: {source}"
-        )
+    let (file, source) = (path.display().to_string(), source.to_string());
+    let fact = if pause.is_some() {
+        tracing::warn!(%error, cause = source, "the pause will not survive a restart");
+        Fact::PauseNotSaved {
+            file,
+            error: source,
+        }
     } else {
-        tracing::warn!(%error, cause = %source, "the end of the pause will not survive a restart");
-        format!(
-            "OneSlot will be paused again if it is started again, since {path} cannot be removed: {source}"
-        )
+        tracing::warn!(%error, cause = source, "the end of the pause will not survive a restart");
+        Fact::ResumeNotSaved {
+            file,
+            error: source,
+        }
     };
-    context.notices.add(NOTICE, &text);
+    context.notices.add(fact);
 }

@@ -12,6 +12,7 @@ use crate::refusal::Outage;
 use crate::scheduler::queue::RequestId;
 use crate::scheduler::slots::Occupant;
 use crate::scheduler::{Event, ProbeReport};
+use crate::telemetry::message::Fact;
 use crate::upstream::current::Search;
 use crate::upstream::handle::UpstreamHandle;
 use crate::upstream::{Access, BusySlots, Kind, Probe, WindowReading};
@@ -74,10 +75,8 @@ async fn search(context: &Context) -> Option<ProbeReport> {
         Search::Linked(roots) => {
             context.reads.forget();
             if roots.len() > 1 {
-                context.notices.add(
-                    "several_servers",
-                    &format!("Several model servers run: {}. The first is used; set upstream.base_url to choose another", roots.join(", ")),
-                );
+                let list = roots.join(", ");
+                context.notices.add(Fact::SeveralServers { list });
             }
             if let Some(handle) = context.link() {
                 read_window(context, &handle).await;

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::memory::Level;
 use crate::refusal::{Death, HowEnded, MemoryThen, Outage};
 use crate::scheduler::Event;
+use crate::telemetry::message::Fact;
 use crate::upstream::handle::UpstreamHandle;
 use crate::upstream::process::{self, Process};
 
@@ -216,9 +217,7 @@ fn record_exit(context: &Context) -> Option<Death> {
         lived_s = lived.map(|lived| lived.as_secs()),
         "model server's process ended"
     );
-    context
-        .notices
-        .add(NOTICE, &format!("{death}. Start the model server again"));
+    context.notices.add(Fact::ModelServerDied);
     context.memory.follow(None);
     context.scheduler.send(Event::ProcessGone(death));
     Some(death)

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::config::{Counting, Preset, Settings, Trim};
+use crate::config::{Counting, Preset, Settings};
 use crate::context::Context;
 use crate::degrade::{self, Ladder, NoneAsked, Overflow, Plan, QueueExempt, Reasoning, Terms};
 use crate::fault_injection;

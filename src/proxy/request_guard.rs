@@ -17,6 +17,7 @@ use crate::proxy::inspect::Observed;
 use crate::refusal::{Cut, Fault, Outage, Refusal, UpstreamError};
 use crate::scheduler::{Ending, Lease};
 use crate::telemetry::live_stats::{LiveStats, Phase};
+use crate::telemetry::message::Fact;
 use crate::telemetry::snapshot::ItemPlan;
 use crate::telemetry::{self, PendingRecord};
 use crate::upstream;
@@ -190,10 +191,7 @@ impl RequestGuard {
                 && window::cut_silently(counted, 0, certainty, reported)
             {
                 tracing::warn!(counted, reported, "server truncated a prompt silently");
-                self.context.notices.add(
-                    "silent_truncation",
-                    "The model server read far fewer tokens than it was sent: it cut a chat silently. Set window.context to the window it really has",
-                );
+                self.context.notices.add(Fact::SilentTruncation);
             }
         }
         open.finish = observed.finish.map(|finish| Cow::Borrowed(finish.as_str()));

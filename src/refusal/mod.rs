@@ -10,6 +10,7 @@
 mod advice;
 mod body;
 mod death;
+mod wording;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

@@ -32,6 +32,7 @@ use crate::scheduler::{Effect, Event, Rules, SchedulerHandle};
 use crate::state::{Lock, StateDir};
 use crate::telemetry::Recorder;
 use crate::telemetry::log::Log;
+use crate::telemetry::message::Fact;
 use crate::upstream::Root;
 use crate::upstream::current::CurrentUpstream;
 
@@ -96,8 +97,8 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     let base_url = loaded.settings.upstream.base_url.clone();
     let demo_root = demo.as_ref().map(|_| base_url);
     let (context, effects) = build(loaded, state, lock, log, demo_root);
-    for (code, text) in notices {
-        context.notices.add(code, &text);
+    for fact in notices {
+        context.notices.add(fact);
     }
     report_settings(&context);
     let settings = context.settings();
@@ -292,22 +293,24 @@ impl Running {
 /// file ends it.
 fn report_settings(context: &Context) {
     let loaded = context.loaded();
-    let (mut locks, mut others) = (Vec::new(), Vec::new());
+    let mut details = Vec::new();
     for notice in &loaded.notices {
         match notice {
             Notice::Missing { file, copy } => {
                 let (file, copy) = (file.display(), copy.display());
                 tracing::warn!(%file, %copy, "there is no settings file; serving defaults, the last good copy is kept");
             }
-            Notice::Locked { .. } => locks.push(notice),
-            other => others.push(other),
+            Notice::Locked { faults } => {
+                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                let faults = faults.join("; ");
+                context.notices.add(Fact::ConfigurationLocked { faults });
+            }
+            other => details.push(other.to_string()),
         }
     }
-    for (code, notices) in [("configuration", others), ("configuration_locked", locks)] {
-        if !notices.is_empty() {
-            let texts: Vec<String> = notices.into_iter().map(Notice::to_string).collect();
-            context.notices.add(code, &texts.join(". "));
-        }
+    if !details.is_empty() {
+        let details = details.join(". ");
+        context.notices.add(Fact::Configuration { details });
     }
 }
 

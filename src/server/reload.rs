@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::http::listeners::Listeners;
 use crate::monitor;
 use crate::monitor::probe::LOOP;
+use crate::telemetry::message::Fact;
 
 use super::rules;
 
@@ -76,10 +77,8 @@ async fn read_settings(context: &Context, before: &Arc<Loaded>) -> Option<Loaded
 
 fn invalid(context: &Context, error: &impl std::fmt::Display) {
     tracing::warn!(%error, "the configuration is invalid; nothing was changed");
-    context.notices.add(
-        "configuration_invalid",
-        &format!("The configuration is invalid, so nothing was changed. {error}"),
-    );
+    let faults = error.to_string();
+    context.notices.add(Fact::ConfigurationInvalid { faults });
 }
 
 /// Opens and closes listeners as configured. An address or upstream that cannot be used stays as it
@@ -91,7 +90,8 @@ async fn apply_addresses(
     after: &mut Settings,
 ) -> bool {
     if after.listen == before.listen && is_own_address(context, after).await {
-        invalid(context, &own_address(after));
+        let base_url = base_url(after);
+        invalid(context, &Fault::OwnAddress { base_url });
         return false;
     }
     if after.listen != before.listen && !relisten(context, listeners, after).await {
@@ -100,12 +100,12 @@ async fn apply_addresses(
     }
     // Checked after binding, since port 0 picks a port.
     if is_own_address(context, after).await {
-        let error = own_address(after);
-        tracing::warn!(%error, "the upstream was not changed");
-        context.notices.add(
-            "own_address",
-            &format!("The upstream was not changed. {error}"),
+        let base_url = base_url(after);
+        tracing::warn!(
+            base_url,
+            "upstream not changed: it is the gateway's own address"
         );
+        context.notices.add(Fact::OwnAddress { base_url });
         after.upstream = before.upstream.clone();
     } else {
         context.notices.remove("own_address");
@@ -153,12 +153,11 @@ async fn is_own_address(context: &Context, settings: &Settings) -> bool {
     }
 }
 
-fn own_address(settings: &Settings) -> Fault {
-    let base_url = match &settings.upstream.base_url {
+fn base_url(settings: &Settings) -> String {
+    match &settings.upstream.base_url {
         BaseUrl::At(root) => root.to_string(),
         BaseUrl::Auto => String::new(),
-    };
-    Fault::OwnAddress { base_url }
+    }
 }
 
 /// Changes the listeners; returns whether the configured addresses are open now.
@@ -173,10 +172,8 @@ async fn relisten(context: &Arc<Context>, listeners: &Listeners, settings: &Sett
         }
         Err(error) => {
             tracing::warn!(%error, "listen addresses not changed");
-            context.notices.add(
-                "listen",
-                &format!("The addresses served on were not changed: {error}"),
-            );
+            let error = error.to_string();
+            context.notices.add(Fact::ListenFailed { error });
             false
         }
     }

@@ -10,6 +10,7 @@ mod async_writer;
 mod latency;
 pub mod live_stats;
 pub mod log;
+pub mod message;
 pub mod metrics;
 pub mod notices;
 mod pending;

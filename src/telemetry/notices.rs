@@ -1,10 +1,10 @@
-//! What a person should know and can act on, one notice for each code.
+//! Notices: what a person should know and can act on, one for each code.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::scheduler::SchedulerHandle;
 
-use super::snapshot::Notice;
+use super::message::{Fact, Message};
 
 /// Most notices kept at once.
 const LIMIT: usize = 64;
@@ -12,7 +12,7 @@ const LIMIT: usize = 64;
 /// The notices in force.
 #[derive(Debug)]
 pub struct Notices {
-    shown: Mutex<Vec<Notice>>,
+    shown: Mutex<Vec<Message>>,
     /// Wakes the viewers after a change.
     scheduler: SchedulerHandle,
 }
@@ -27,26 +27,21 @@ impl Notices {
     }
 
     /// Adds a notice, or replaces the one with the same code.
-    pub fn add(&self, code: &str, text: &str) {
+    pub fn add(&self, fact: Fact) {
+        let notice = fact.message();
         let mut shown = self.lock();
-        if shown
-            .iter()
-            .any(|notice| (notice.code.as_str(), notice.text.as_str()) == (code, text))
-        {
+        if shown.contains(&notice) {
             return;
         }
-        shown.retain(|notice| notice.code != code);
+        shown.retain(|old| old.code != notice.code);
         if shown.len() < LIMIT {
-            shown.push(Notice {
-                code: code.to_owned(),
-                text: text.to_owned(),
-            });
+            shown.push(notice);
         }
         drop(shown);
         self.scheduler.touch();
     }
 
-    /// Removes a notice whose cause is gone.
+    /// Removes the notice with this code, since its cause is gone.
     pub fn remove(&self, code: &str) {
         let mut shown = self.lock();
         let before = shown.len();
@@ -59,11 +54,11 @@ impl Notices {
     }
 
     /// All of them, oldest first.
-    pub fn all(&self) -> Vec<Notice> {
+    pub fn all(&self) -> Vec<Message> {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Notice>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Message>> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

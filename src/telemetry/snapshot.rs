@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::message::Message;
 use super::{Latency, Record, Word};
 
 pub use memory::{Level, Pressure, Ram, Swap, Vram};
@@ -52,7 +53,7 @@ pub struct Snapshot {
     /// The latest requests, newest first.
     pub recent: Vec<Arc<Record>>,
     /// What a person should know and can act on.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<Message>,
 }
 
 /// The state at a glance; the tray has one shape for each.
@@ -177,8 +178,8 @@ pub struct Health {
     pub state: HealthState,
     /// Failures in a row.
     pub consecutive_failures: u64,
-    /// The last failure, in the program's own words.
-    pub last_error: Option<String>,
+    /// The last failure.
+    pub last_error: Option<Message>,
     /// Cooldown left; 0 when there is none.
     pub cooldown_ms: u64,
     /// The last sign of life, in Unix milliseconds.
@@ -212,8 +213,9 @@ pub struct Plan {
     pub rung: u8,
     /// The answer's token limit on that rung.
     pub ceiling: Option<u64>,
-    /// Why it is not 0.
-    pub reason: Option<String>,
+    /// Why it is not 0: `waiting` or `pressure`.
+    #[cfg_attr(feature = "bindings", ts(type = "\"waiting\" | \"pressure\" | null"))]
+    pub reason: Option<Word>,
 }
 
 /// The context window.
@@ -263,15 +265,4 @@ pub enum RefusedKind {
     Origin,
     /// `access.allowed_hosts`.
     Host,
-}
-
-/// Something a person should know.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
-#[serde(default)]
-pub struct Notice {
-    /// A stable word for it, so that the panel has its own sentence.
-    pub code: String,
-    /// What happened and what to do, in English.
-    pub text: String,
 }

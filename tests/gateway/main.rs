@@ -19,6 +19,7 @@ mod access;
 mod article;
 mod browser;
 mod config;
+mod connect;
 mod content;
 mod disconnects;
 mod faults;

@@ -41,7 +41,7 @@ fn granted(level: &str) -> (Value, Option<String>) {
     gateway.chat(&chat::whole("hello"));
     let status = until_level(&gateway, level);
     assert!(
-        status["pressure"]["cause"].is_string(),
+        status["pressure"]["cause"]["code"].is_string(),
         "the reading is named: {status}"
     );
     let mut body = chat::whole("a long answer, please");

@@ -94,9 +94,9 @@ fn the_level_rises_before_the_kernel_kills_and_nothing_is_lost() {
 
     scene.leave(115);
     let status = scene.until_level("elevated");
-    let cause = status["pressure"]["cause"].as_str().unwrap().to_owned();
-    assert!(
-        cause.contains("of 1.0 GiB"),
+    let cause = &status["pressure"]["cause"];
+    assert_eq!(
+        cause["params"]["total"], "1.0 GiB",
         "the limit around the model's process is the one that is short: {cause}"
     );
     let mut asked = chat(&scene.gateway, 600);

@@ -644,7 +644,7 @@ fn nothing_beyond_loopback_is_served_without_a_key_not_even_after_a_reload() {
     };
     assert_eq!(asked(), 401, "and it is asked for");
     // Taking the key away again leaves no open listener behind.
-    let told = || gateway.said().matches("others can reach").count();
+    let told = || gateway.said().matches("other machines can reach").count();
     let before = told();
     gateway.rewrite_config(&wide);
     crate::support::eventually("it is logged again", || (told() > before).then_some(()));

@@ -39,9 +39,14 @@ fn until_line(gateway: &Gateway, length: u32, why: &str) {
 fn until_notice(gateway: &Gateway, text: &str) {
     gateway.until_status(text, |status| {
         let notices = status["notices"].as_array();
-        let texts = notices.into_iter().flatten().map(|notice| &notice["text"]);
-        let mut texts = texts.filter_map(Value::as_str);
-        texts.any(|said| said.contains(text))
+        let params = notices
+            .into_iter()
+            .flatten()
+            .map(|notice| &notice["params"]);
+        let mut values = params
+            .filter_map(Value::as_object)
+            .flat_map(|one| one.values());
+        values.any(|value| value.as_str().is_some_and(|value| value.contains(text)))
     });
 }
 

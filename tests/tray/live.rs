@@ -105,7 +105,12 @@ fn each_state_of_a_real_server_is_seen_when_it_comes() {
     change_settings(&tray, &desktop, |text| {
         text.replace("\"off\"", "\"normal\"")
     });
-    let look = seen(&tray, &icon, "degraded", "Memory is low: short answers");
+    let look = seen(
+        &tray,
+        &icon,
+        "degraded",
+        "Memory is low: answers are shortened",
+    );
     new(look, "degraded");
     change_settings(&tray, &desktop, |text| {
         text.replace("\"normal\"", "\"off\"")
@@ -114,7 +119,7 @@ fn each_state_of_a_real_server_is_seen_when_it_comes() {
     assert!(model.is_busy(), "the answer went on meanwhile");
 
     model.kill();
-    let look = seen(&tray, &icon, "cooling", "llama.cpp failed · tries again in");
+    let look = seen(&tray, &icon, "cooling", "llama.cpp failed · retrying in");
     new(look, "cooling");
     let cut = running.finish_within(LIVE_LIMIT);
     assert!(
@@ -148,8 +153,8 @@ fn a_real_server_that_nobody_asks_is_left_alone_until_a_person_checks() {
 
     model.kill();
     assert!(tray.control("/oneslot/check").status() < 300);
-    let cooling = seen(&tray, &icon, "cooling", "llama.cpp failed · tries again in");
-    let down = seen(&tray, &icon, "down", "llama.cpp does not answer");
+    let cooling = seen(&tray, &icon, "cooling", "llama.cpp failed · retrying in");
+    let down = seen(&tray, &icon, "down", "llama.cpp is not responding");
     // Longer than a cooldown.
     let failures = || tray.status()["health"]["consecutive_failures"].clone();
     let before = failures();
@@ -164,7 +169,7 @@ fn a_real_server_that_nobody_asks_is_left_alone_until_a_person_checks() {
     assert_eq!(pictures.len(), 3, "each state has a picture of its own");
 
     icon.press("Check now");
-    seen(&tray, &icon, "cooling", "llama.cpp failed · tries again in");
+    seen(&tray, &icon, "cooling", "llama.cpp failed · retrying in");
     model.begin_again().until_ready();
     // The row is gone if the new process was seen before.
     assert!(tray.control("/oneslot/check").status() < 300);

@@ -104,9 +104,9 @@ fn a_lost_server_and_short_memory_are_told_once_each_and_flaps_are_not() {
         // Nobody asks for anything here, so it would be found out only at the next idle look.
         one.tray.control("/oneslot/check");
     }
-    let down = "OpenAI-compatible server stopped answering";
-    let told = both.until_told(&[down, "Memory is short"]);
-    assert!(told[0].text.contains("looks again by itself"), "{told:?}");
+    let down = "OpenAI-compatible server stopped responding";
+    let told = both.until_told(&[down, "Memory is low"]);
+    assert!(told[0].text.contains("retries automatically"), "{told:?}");
     assert!(told[1].text.starts_with("RAM available"), "{told:?}");
     let told = lost.until_told(&["OpenAI-compatible server 停止响应"]);
     assert!(told[0].text.contains("自动重试"), "{told:?}");
@@ -119,7 +119,7 @@ fn a_lost_server_and_short_memory_are_told_once_each_and_flaps_are_not() {
     flaps(&upstream, &both, 10);
     upstream.die();
     std::thread::sleep(Duration::from_secs(18));
-    both.told(&[down, "Memory is short"]);
+    both.told(&[down, "Memory is low"]);
     lost.told(&["OpenAI-compatible server 停止响应"]);
     short.told(&["内存不足"]);
     for one in [&both, &lost, &short] {
@@ -138,7 +138,7 @@ fn flaps(upstream: &Upstream, stage: &Stage, times: usize) {
         stage.tray.control("/oneslot/check");
         stage
             .icon
-            .until_begins(LIMIT, "Memory is low: short answers");
+            .until_begins(LIMIT, "Memory is low: answers are shortened");
     }
     let answer = stage.tray.open_chat(&chat::whole("hello")).finish();
     assert_eq!(answer.status(), 200, "it serves in between");
@@ -159,7 +159,9 @@ fn a_taken_port_is_told_once_with_what_to_do_and_not_where_that_was_switched_off
     assert!(told[0].text.contains("端口被其他程序占用"), "{told:?}");
     let told = other.until_told(&["OneSlot is not serving"]);
     assert!(told[0].text.contains("see why"), "{told:?}");
-    other.icon.until_says(LIMIT, "Not serving: it cannot start");
+    other
+        .icon
+        .until_says(LIMIT, "Not serving: it could not start");
     // It is tried again every five seconds, and that is no news.
     std::thread::sleep(Duration::from_secs(11));
     english.told(&["OneSlot is not serving"]);

@@ -64,7 +64,7 @@ fn with_a_stranger_on_its_port_it_stays_and_serves_when_the_stranger_goes() {
         .config(&format!("listen = [\"{address}\"]"))
         .start_as_is();
     let icon = host.icon();
-    icon.until_says(LIMIT, "Not serving: port taken");
+    icon.until_says(LIMIT, "Not serving: port in use");
     assert!(tray.is_alive(), "it stays, to say so");
     drop(stranger);
     icon.until_says(LIMIT, "Ready");
@@ -83,10 +83,10 @@ fn another_port_is_offered_where_a_stranger_has_it_and_is_written_down_and_serve
         .config(&format!("listen = [\"{taken}\"]"));
     let panel = Panel::open(&desktop, setup);
     let icon = host.icon();
-    icon.until_says(LIMIT, "Not serving: port taken");
-    let holder = format!("(process {})", std::process::id());
+    icon.until_says(LIMIT, "Not serving: port in use");
+    let holder = format!("(pid {})", std::process::id());
     panel.until_says(&holder);
-    panel.press("Serve on another port");
+    panel.press("Use another port");
     let address = Program::address_on(&desktop);
     assert_ne!(address, taken, "the stranger keeps its port");
     icon.until_says(LIMIT, "Ready");
@@ -119,7 +119,7 @@ fn a_port_that_the_system_refuses_is_said_with_its_cause() {
     }
     let mut tray = setup.start_as_is();
     let icon = host.icon();
-    icon.until_says(LIMIT, "Not serving: the system refuses the port");
+    icon.until_says(LIMIT, "Not serving: the system does not permit this port");
     let said = tray.said();
     assert!(
         said.contains("127.0.0.1:80 is kept by the system"),
@@ -175,7 +175,7 @@ fn a_stranger_that_answers_on_the_port_is_not_taken_for_a_gateway() {
         .config(&format!("listen = [\"{}\"]", stranger.address()))
         .start_as_is();
     let icon = host.icon();
-    icon.until_says(LIMIT, "Not serving: port taken");
+    icon.until_says(LIMIT, "Not serving: port in use");
     std::thread::sleep(Duration::from_secs(1));
     assert!(tray.is_alive(), "it stays, to say so");
     assert_eq!(stranger.requests(), 0, "nobody is known by what it answers");
@@ -376,7 +376,7 @@ fn beside_a_daemon_it_is_its_face_and_quitting_leaves_the_daemon() {
         "for as long as was said"
     );
     icon.until_begins(LIMIT, "Paused until");
-    icon.press("Quit (oneslotd goes on)");
+    icon.press("Quit (daemon keeps running)");
     assert!(tray.until_exit().success(), "the tray ends");
     assert!(daemon.is_alive(), "the daemon does not");
     assert_eq!(get(daemon.address(), "/healthz").status(), 200);

@@ -56,7 +56,7 @@ fn each_state_of_a_real_gateway_is_seen_within_a_second() {
     std::fs::write(desktop.home().join("oneslot.toml"), short).unwrap();
     let degraded = |status: &serde_json::Value| status["state"] == "degraded";
     tray.until_status("memory counts as short", degraded);
-    let look = icon.until_says(SOON, "Memory is low: short answers");
+    let look = icon.until_says(SOON, "Memory is low: answers are shortened");
     assert!(pictures.insert(look.picture), "degraded");
     let plenty = tray.config_text().replace("\"normal\"", "\"off\"");
     std::fs::write(desktop.home().join("oneslot.toml"), plenty).unwrap();
@@ -68,7 +68,7 @@ fn each_state_of_a_real_gateway_is_seen_within_a_second() {
     tray.until_status("it is seen to be gone", |status| {
         status["state"] == "cooling"
     });
-    let look = icon.until_begins(SOON, "OpenAI-compatible server failed · tries again in 0:0");
+    let look = icon.until_begins(SOON, "OpenAI-compatible server failed · retrying in 0:0");
     assert!(pictures.insert(look.picture), "cooling");
     let first = look.tooltip;
     eventually("the countdown moves", || {

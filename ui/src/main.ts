@@ -1,4 +1,4 @@
-/** Opens the door and puts the panel on the page. */
+/** Opens the host and puts the panel on the page. */
 import { mount } from "svelte";
 
 import { open } from "#host";

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use oneslot::telemetry::message::Fact;
 use serde::{Deserialize, Serialize};
 use tauri::{AppHandle, Manager as _, State};
 
@@ -123,7 +124,7 @@ pub(super) async fn copy(app: AppHandle, text: String) -> Result<(), Fault> {
     if text.len() > LONGEST_COPY {
         return Err(Fault {
             code: Reason::Refused,
-            text: "That is too long to copy".to_owned(),
+            message: Fact::CopyTooLong.message(),
         });
     }
     menu_actions::copy(&app, &text)

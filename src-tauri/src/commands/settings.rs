@@ -8,11 +8,12 @@ mod spelling;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use oneslot::config::{EditError, Fault as ConfigFault, MEMBERS, Origin as From, Sources};
+use oneslot::config::{Basis, EditError, Fault as ConfigFault, MEMBERS, Origin as From, Sources};
+use oneslot::telemetry::message::{Fact, Message};
 use serde::{Deserialize, Serialize};
 use tauri::State;
 
-use crate::gateway_link::{Fault, GatewayLink};
+use crate::gateway_link::{self, Fault, GatewayLink};
 
 pub use spelling::{Kind, Member, Origin, Unit, Value};
 
@@ -41,7 +42,7 @@ pub enum Changed {
         /// All settings after it.
         page: SettingsPage,
         /// What a person should know of how it was written.
-        note: Option<String>,
+        note: Option<Message>,
     },
     /// It was not.
     Refused {
@@ -155,9 +156,19 @@ fn changed(link: &GatewayLink, path: &str, value: Option<Value>) -> Result<Chang
         Ok(basis) => Ok(Changed::Done {
             ok: true,
             page: page(sources)?,
-            note: basis.note(),
+            note: note(basis),
         }),
         Err(error) => Ok(refused(said(error))),
+    }
+}
+
+fn note(basis: Basis) -> Option<Message> {
+    match basis {
+        Basis::File => None,
+        Basis::Good { file, good } => {
+            let (file, good) = (file.display().to_string(), good.display().to_string());
+            Some(Fact::SettingsRestored { file, good }.message())
+        }
     }
 }
 
@@ -183,7 +194,7 @@ fn said(error: EditError) -> String {
         EditError::Find { .. }
         | EditError::ReadOnly { .. }
         | EditError::Lock { .. }
-        | EditError::Write { .. } => Fault::failed(&error).text,
+        | EditError::Write { .. } => gateway_link::chain(&error),
     }
 }
 

@@ -3,16 +3,17 @@
 use std::error::Error;
 
 use oneslot::control_client::ControlError;
+use oneslot::telemetry::message::{Fact, Message};
 use serde::Serialize;
 
-/// A code for the panel's own words, and a sentence.
+/// The kind of failure, and a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Fault {
     /// What kind of failure it is.
     pub code: Reason,
-    /// What happened, in a sentence.
-    pub text: String,
+    /// What happened.
+    pub message: Message,
 }
 
 /// Why a command failed.
@@ -33,46 +34,55 @@ pub enum Reason {
 impl Fault {
     /// It could not be done.
     pub fn failed(error: &dyn Error) -> Self {
+        Self::because(Fact::Failed {
+            error: chain(error),
+        })
+    }
+
+    /// It could not be done, for this reason.
+    pub fn because(fact: Fact) -> Self {
         Self {
             code: Reason::Failed,
-            text: chain(error),
+            message: fact.message(),
         }
     }
 
     /// The gateway or the model server refused it.
-    pub(super) fn refused(text: String) -> Self {
+    pub(super) fn refused(error: String) -> Self {
         Self {
             code: Reason::Refused,
-            text,
+            message: Fact::Failed { error }.message(),
         }
     }
 }
 
 impl From<ControlError> for Fault {
     fn from(error: ControlError) -> Self {
-        let (code, text) = match &error {
+        let (code, fact) = match &error {
             ControlError::NotRunning | ControlError::NoListener { .. } => {
-                (Reason::NotServing, "OneSlot does not serve now".to_owned())
+                (Reason::NotServing, Fact::NotServing)
             }
-            ControlError::Refused { .. } if error.is_not_found() => (
-                Reason::NotFound,
-                "That request is not there any more".to_owned(),
-            ),
-            ControlError::Refused { message, .. } => (Reason::Refused, message.clone()),
+            ControlError::Refused { .. } if error.is_not_found() => {
+                (Reason::NotFound, Fact::RequestGone)
+            }
+            ControlError::Refused { message, .. } => return Self::refused(message.clone()),
             ControlError::State(_)
             | ControlError::Connect { .. }
             | ControlError::Build(_)
             | ControlError::Exchange(_)
             | ControlError::Timeout { .. }
             | ControlError::TooLong
-            | ControlError::Decode(_) => (Reason::Failed, chain(&error)),
+            | ControlError::Decode(_) => return Self::failed(&error),
         };
-        Self { code, text }
+        Self {
+            code,
+            message: fact.message(),
+        }
     }
 }
 
 /// An error and everything that led to it, in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
+pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

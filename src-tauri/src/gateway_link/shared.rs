@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use oneslot::config::Sources;
 use oneslot::server::Serve;
 use oneslot::state::StateDir;
-use oneslot::telemetry::snapshot::{Face, Notice, Snapshot};
+use oneslot::telemetry::message::Fact;
+use oneslot::telemetry::snapshot::{Face, Snapshot};
 use tokio::sync::{Notify, watch};
 
 use crate::startup_notices::Unlogged;
-use crate::tray_face::{DAEMON_GONE, Whose};
+use crate::tray_face::Whose;
 
 /// What is shown, at one moment.
 #[derive(Debug, Clone, Default)]
@@ -76,9 +77,10 @@ impl Shared {
     }
 
     /// Shows why no gateway serves, as a notice.
-    pub(super) fn show_not_serving(&self, listen: Vec<String>, code: &str, text: String) {
-        self.unlogged.tell(&text, self.plan.state.path());
-        self.show_without_gateway("none".to_owned(), listen, code, text, None);
+    pub(super) fn show_not_serving(&self, listen: Vec<String>, fact: Fact) {
+        self.unlogged
+            .tell(&fact.to_string(), self.plan.state.path());
+        self.show_without_gateway("none".to_owned(), listen, fact, None);
     }
 
     /// Shows that the daemon has ended, for this reason; it may come back. A panel keeps what it
@@ -86,7 +88,7 @@ impl Shared {
     pub(super) fn show_gone(&self, reason: String) {
         let run = self.shown.borrow().run.clone();
         let silent = Some(reason.clone());
-        self.show_without_gateway(run, Vec::new(), DAEMON_GONE, reason, silent);
+        self.show_without_gateway(run, Vec::new(), Fact::DaemonGone { reason }, silent);
     }
 
     /// Shows that the own gateway's events do not come, for this reason.
@@ -98,21 +100,16 @@ impl Shared {
         &self,
         run: String,
         listen: Vec<String>,
-        code: &str,
-        text: String,
+        fact: Fact,
         silent: Option<String>,
     ) {
-        let notice = Notice {
-            code: code.to_owned(),
-            text,
-        };
         let snapshot = Snapshot {
             seq: self.shown.borrow().snapshot.seq + 1,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             now_ms: u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0),
             state: Face::NotServing,
             listen,
-            notices: vec![notice],
+            notices: vec![fact.message()],
             ..Snapshot::default()
         };
         self.shown.send_replace(Shown {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use oneslot::server::{self, ListenError, Options, Running, StartError};
 use oneslot::state::{Lock, LockError};
 use oneslot::telemetry::log::{self, Log};
+use oneslot::telemetry::message::Fact;
 use tokio::time::sleep;
 
 use super::fault::chain;
@@ -52,7 +53,10 @@ async fn serve_or_follow(shared: &Arc<Shared>) {
                 }
                 continue;
             }
-            Err(error) => shared.show_not_serving(Vec::new(), "start_failed", chain(&error)),
+            Err(error) => {
+                let error = chain(&error);
+                shared.show_not_serving(Vec::new(), Fact::StartFailed { error });
+            }
         }
         tokio::select! {
             () = sleep(BETWEEN_TRIES) => {}
@@ -67,7 +71,8 @@ async fn serve(shared: &Shared, lock: Lock, log: &mut Option<Arc<Log>>) -> bool 
     let loaded = match shared.plan.sources.start() {
         Ok(loaded) => loaded,
         Err(error) => {
-            shared.show_not_serving(Vec::new(), "start_failed", error.to_string());
+            let error = error.to_string();
+            shared.show_not_serving(Vec::new(), Fact::StartFailed { error });
             return false;
         }
     };
@@ -96,14 +101,15 @@ async fn serve(shared: &Shared, lock: Lock, log: &mut Option<Arc<Log>>) -> bool 
             true
         }
         Err(error) => {
-            let (code, text) = reason(&error);
+            let fact = fact(&error);
+            let text = fact.to_string();
             if shared.reported.is_new(&text) {
                 tracing::warn!(
                     reason = %text,
-                    "not serving; use --listen ADDRESS or \"Serve on another port\" in the panel, or stop the other program"
+                    "not serving; use --listen ADDRESS or \"Use another port\" in the panel, or stop the other program"
                 );
             }
-            shared.show_not_serving(listen, code, text);
+            shared.show_not_serving(listen, fact);
             false
         }
     }
@@ -123,23 +129,21 @@ async fn until_end(shared: &Shared, running: Running) {
     running.shutdown().await;
 }
 
-/// What keeps a gateway from serving: a code for the panel's own words, and a sentence.
-fn reason(error: &StartError) -> (&'static str, String) {
+/// What keeps a gateway from serving.
+fn fact(error: &StartError) -> Fact {
     match error {
         StartError::Listen(ListenError::PortHeld { address, by }) => {
-            let by = by.as_deref().unwrap_or("another program");
-            let by = by.replace("(pid ", "(process ");
-            ("port_taken", format!("{address} is held by {by}"))
+            let address = address.to_string();
+            match by.clone() {
+                Some(program) => Fact::PortTaken { address, program },
+                None => Fact::PortTakenUnknown { address },
+            }
         }
         StartError::Listen(ListenError::Bind { address, source })
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
-            let why = if cfg!(windows) {
-                "is reserved by Windows, although nothing listens there"
-            } else {
-                "is kept by the system for programs with special rights"
-            };
-            ("port_refused", format!("{address} {why}"))
+            let address = address.to_string();
+            Fact::PortRefused { address }
         }
         StartError::Listen(ListenError::Bind { .. } | ListenError::NoAddress)
         | StartError::Exposed { .. }
@@ -147,6 +151,8 @@ fn reason(error: &StartError) -> (&'static str, String) {
         | StartError::DemoUrl(_)
         | StartError::Demo(_)
         | StartError::Link(_)
-        | StartError::State(_) => ("start_failed", chain(error)),
+        | StartError::State(_) => Fact::StartFailed {
+            error: chain(error),
+        },
     }
 }

@@ -162,6 +162,8 @@ impl Incident {
 
 #[cfg(test)]
 mod tests {
+    use oneslot::telemetry::message::Fact;
+
     use super::*;
 
     fn at(seconds: u64, state: Face) -> Snapshot {
@@ -279,10 +281,8 @@ mod tests {
     fn a_daemon_that_went_is_waited_for_without_a_word() {
         let mut incidents = Incidents::default();
         let mut gone = at(0, Face::NotServing);
-        gone.notices = vec![oneslot::telemetry::snapshot::Notice {
-            code: crate::tray_face::DAEMON_GONE.to_owned(),
-            text: String::new(),
-        }];
+        let reason = String::new();
+        gone.notices = vec![Fact::DaemonGone { reason }.message()];
         incidents.see(&gone, 0, ON);
         assert_eq!(incidents.see(&gone, 9_000, ON), None);
     }

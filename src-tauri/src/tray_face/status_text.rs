@@ -61,7 +61,7 @@ fn state(seen: &Seen<'_>) -> String {
 /// Whether a gateway that does not serve has only its port in the way.
 pub fn is_port_taken(snapshot: &Snapshot) -> bool {
     let mut notices = snapshot.notices.iter();
-    notices.any(|notice| notice.code == "port_taken")
+    notices.any(|notice| matches!(notice.code.as_str(), "port_taken" | "port_taken_unknown"))
 }
 
 /// Whether this was the face of a daemon that has ended.

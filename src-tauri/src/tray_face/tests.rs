@@ -1,8 +1,9 @@
 //! Every state of the design, as icon, words and rows.
 
 use jiff::tz::TimeZone;
+use oneslot::telemetry::message::Fact;
 use oneslot::telemetry::snapshot::{
-    Face as Icon, Item, Level, Notice, Pause, Phase, Pressure, Queue, Ram, Snapshot, Upstream,
+    Face as Icon, Item, Level, Pause, Phase, Pressure, Queue, Ram, Snapshot, Upstream,
 };
 
 use super::*;
@@ -85,10 +86,10 @@ fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
         upstream: Upstream::default(),
         ..served(Icon::NotServing)
     };
-    taken.notices.push(Notice {
-        code: "port_taken".to_owned(),
-        text: "127.0.0.1:11411 is held by python3 (process 2841)".to_owned(),
-    });
+    let address = "127.0.0.1:11411".to_owned();
+    let program = "python3 (pid 2841)".to_owned();
+    let fact = Fact::PortTaken { address, program };
+    taken.notices.push(fact.message());
     let mut reserved = taken.clone();
     reserved.notices[0].code = "port_refused".to_owned();
     let paused = |until_ms: Option<u64>| Snapshot {
@@ -115,17 +116,17 @@ fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
         (
             with_running(served(Icon::Waiting), Phase::Answer, 2),
             "Answering zed · 2 waiting",
-            "正在回答 zed · 2 个等待",
+            "正在回答 zed · 2 个排队中",
         ),
         (
             served(Icon::Degraded),
-            "Memory is low: short answers",
+            "Memory is low: answers are shortened",
             "内存偏低：回答会缩短",
         ),
         (
             full,
-            "Memory is full: requests wait",
-            "内存已满：请求需等待",
+            "Memory is full: requests are on hold",
+            "内存已满：请求暂缓",
         ),
         (
             served(Icon::Loading),
@@ -134,18 +135,18 @@ fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
         ),
         (
             cooling,
-            "llama.cpp failed · tries again in 0:03",
+            "llama.cpp failed · retrying in 0:03",
             "llama.cpp 出错 · 0:03 后重试",
         ),
         (
             served(Icon::Down),
-            "llama.cpp does not answer",
+            "llama.cpp is not responding",
             "llama.cpp 没有响应",
         ),
         (
             paused(None),
             "Paused until you resume",
-            "已暂停，等待你恢复",
+            "已暂停，直到手动恢复",
         ),
         (
             paused(Some(NOW + 3_600_000)),
@@ -157,16 +158,16 @@ fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
             "No model server found",
             "未找到模型服务器",
         ),
-        (taken, "Not serving: port taken", "未提供服务：端口被占用"),
+        (taken, "Not serving: port in use", "未提供服务：端口被占用"),
         (
             reserved,
-            "Not serving: the system refuses the port",
+            "Not serving: the system does not permit this port",
             "未提供服务：系统不允许使用该端口",
         ),
         (
             unnamed(Icon::NotServing),
-            "Not serving: it cannot start",
-            "未提供服务：无法启动",
+            "Not serving: it could not start",
+            "未提供服务：启动失败",
         ),
     ]
 }
@@ -274,7 +275,7 @@ fn quitting_says_what_it_would_cut_and_what_goes_on() {
         face.rows.last().unwrap().text.clone()
     };
     assert_eq!(last(Whose::Own), "Quit (3 in flight)");
-    assert_eq!(last(Whose::Daemon), "Quit (oneslotd goes on)");
+    assert_eq!(last(Whose::Daemon), "Quit (daemon keeps running)");
 }
 
 #[test]

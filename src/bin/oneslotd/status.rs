@@ -6,6 +6,8 @@
 use std::io::{self, IsTerminal as _};
 
 use oneslot::control_client::Viewing;
+use oneslot::telemetry::message::Message;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::args::{Look, Paths};
@@ -52,7 +54,7 @@ fn block(snapshot: &Value, address: &str) -> String {
     let mut lines = vec![head(snapshot, address)];
     lines.extend(upstream(snapshot));
     lines.extend(health(snapshot));
-    lines.push(line(snapshot));
+    lines.push(queue(snapshot));
     lines.extend(items(snapshot));
     lines.extend(pause(snapshot));
     lines.extend(memory(snapshot));
@@ -96,21 +98,21 @@ fn health(snapshot: &Value) -> Option<String> {
         };
         words += &format!(", {failures}");
     }
-    if let Some(error) = text(snapshot, "/health/last_error") {
+    if let Some(error) = snapshot.pointer("/health/last_error").and_then(message) {
         words += &format!(" ({error})");
     }
     if let Some(left) = number(snapshot, "/health/cooldown_ms").filter(|ms| *ms > 0) {
-        words += &format!(", looks again in {}", time(left));
+        words += &format!(", retrying in {}", time(left));
     }
     Some(row("health", &words))
 }
 
-fn line(snapshot: &Value) -> String {
+fn queue(snapshot: &Value) -> String {
     let running = number(snapshot, "/queue/running").unwrap_or(0);
     let waiting = number(snapshot, "/queue/waiting").unwrap_or(0);
     let most = number(snapshot, "/queue/max_waiting").unwrap_or(0);
     row(
-        "line",
+        "queue",
         &format!("{running} running, {waiting} of {most} waiting"),
     )
 }
@@ -144,7 +146,7 @@ fn pause(snapshot: &Value) -> Option<String> {
 fn memory(snapshot: &Value) -> Option<String> {
     let level = text(snapshot, "/pressure/level")?;
     let mut words = level.to_owned();
-    if let Some(cause) = text(snapshot, "/pressure/cause") {
+    if let Some(cause) = snapshot.pointer("/pressure/cause").and_then(message) {
         words += &format!(" ({cause})");
     }
     let available = number(snapshot, "/pressure/ram/available");
@@ -173,10 +175,14 @@ fn window(snapshot: &Value) -> Option<String> {
 
 fn plan(snapshot: &Value) -> Option<String> {
     let ceiling = number(snapshot, "/plan/ceiling")?;
-    let reason = text(snapshot, "/plan/reason").unwrap_or("the preset");
+    let reason = match text(snapshot, "/plan/reason") {
+        Some("waiting") => "requests are waiting",
+        Some("pressure") => "memory is low",
+        Some(_) | None => "of the preset",
+    };
     Some(row(
         "answers",
-        &format!("at most {ceiling} tokens, because of {reason}"),
+        &format!("at most {ceiling} tokens, because {reason}"),
     ))
 }
 
@@ -192,7 +198,12 @@ fn latency(snapshot: &Value) -> Option<String> {
         show("total", "total"),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| row("latency", &format!("{} (half/95 %)", parts.join(", "))))
+    (!parts.is_empty()).then(|| {
+        row(
+            "latency",
+            &format!("{} (median/95th percentile)", parts.join(", ")),
+        )
+    })
 }
 
 fn refused(snapshot: &Value) -> Vec<String> {
@@ -209,11 +220,13 @@ fn refused(snapshot: &Value) -> Vec<String> {
 
 fn notices(snapshot: &Value) -> Vec<String> {
     let list = snapshot.get("notices").and_then(Value::as_array);
-    let texts = list
-        .into_iter()
-        .flatten()
-        .filter_map(|notice| text(notice, "/text"));
-    texts.map(|text| row("note", text)).collect()
+    let texts = list.into_iter().flatten().filter_map(message);
+    texts.map(|text| row("note", &text)).collect()
+}
+
+/// A message in English.
+fn message(value: &Value) -> Option<String> {
+    Message::deserialize(value).ok().map(|one| one.to_string())
 }
 
 fn row(name: &str, words: &str) -> String {
@@ -266,26 +279,26 @@ mod tests {
             "health": {"state": "ready", "consecutive_failures": 0, "last_error": null, "cooldown_ms": 0},
             "latency": {"wait": {"p50": 1, "p95": 20}, "first_token": {"p50": null, "p95": null},
                 "total": {"p50": 2500, "p95": 9000}},
-            "pressure": {"level": "elevated", "cause": "RAM 11 %", "ram": {"total": 17_179_869_184_u64,
+            "pressure": {"level": "elevated", "cause": {"code": "ram_low", "params": {"available": "1.8 GiB", "total": "16.0 GiB", "percent": 11}}, "ram": {"total": 17_179_869_184_u64,
                 "available": 1_932_735_283_u64}, "vram": []},
             "plan": {"rung": 1, "ceiling": 512, "reason": "waiting"},
             "window": {"size": 2048, "source": "loaded", "counting": "exact"},
             "pause": null, "refused_origins": [{"kind": "host", "value": "evil.example", "count": 2}],
-            "notices": [{"code": "x", "text": "something to know"}], "recent": []
+            "notices": [{"code": "several_servers", "params": {"list": "a, b"}}], "recent": []
         });
         let want = "\
 OneSlot  busy, version 0.1.0, http://127.0.0.1:11411
 server   http://127.0.0.1:8080, llama.cpp, smollm2, llama-server (process 7, 400 MiB)
 health   ready
-line     1 running, 1 of 4 waiting
+queue    1 running, 1 of 4 waiting
          r1  zed  prompt  1.2 s
          r2  cli  waiting  1 min 1 s
-memory   elevated (RAM 11 %), RAM 1.7 GiB of 16.0 GiB available
+memory   elevated (RAM available: 1.8 GiB of 16.0 GiB (11 %)), RAM 1.7 GiB of 16.0 GiB available
 window   2048 tokens (loaded), counted: exact
-answers  at most 512 tokens, because of waiting
-latency  wait 1 ms/20 ms, total 2.5 s/9.0 s (half/95 %)
+answers  at most 512 tokens, because requests are waiting
+latency  wait 1 ms/20 ms, total 2.5 s/9.0 s (median/95th percentile)
 refused  host evil.example
-note     something to know";
+note     Several model servers are running: a, b. OneSlot uses the first";
         assert_eq!(block(&snapshot, "http://127.0.0.1:11411"), want);
     }
 
@@ -293,12 +306,12 @@ note     something to know";
     fn an_outage_and_a_pause_are_told() {
         let snapshot = json!({
             "state": "paused", "version": "0.1.0", "pause": {"until_ms": null},
-            "health": {"state": "down", "consecutive_failures": 3, "last_error": "connection refused", "cooldown_ms": 2400}
+            "health": {"state": "down", "consecutive_failures": 3, "last_error": {"code": "connection_refused", "params": {}}, "cooldown_ms": 2400}
         });
         let block = block(&snapshot, "http://127.0.0.1:1");
         assert!(
             block.contains(
-                "health   down, 3 failures in a row (connection refused), looks again in 2.4 s"
+                "health   down, 3 failures in a row (The model server is not running: the connection was refused), retrying in 2.4 s"
             ),
             "{block}"
         );

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::nvidia::{Library, LibraryError};
 use super::*;
 use crate::memory::{Judge, Level, MIB, Sample, Thresholds};
+use crate::telemetry::message::Fact;
 
 const GIB: u64 = 1 << 30;
 
@@ -333,10 +334,13 @@ fn the_cause_names_card_and_numbers() {
         T0,
     );
     assert_eq!(
-        verdict.cause.as_deref(),
-        Some(
-            "VRAM free 300 MiB of 8.0 GiB on RTX, 600 MiB taken by others since the model was loaded"
-        )
+        verdict.cause,
+        Some(Fact::VramLow {
+            free: "300 MiB".to_owned(),
+            total: "8.0 GiB".to_owned(),
+            card: "RTX".to_owned(),
+            taken: "600 MiB".to_owned(),
+        })
     );
 }
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::telemetry::message::Message;
+
 /// Memory.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
@@ -9,8 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct Pressure {
     /// The level.
     pub level: Level,
-    /// The reading and the number that caused it.
-    pub cause: Option<String>,
+    /// The reading that caused it, with its numbers.
+    pub cause: Option<Message>,
     /// Main memory.
     pub ram: Ram,
     /// Swap. In use it is no pressure.

@@ -84,6 +84,4 @@ pub struct Death {
     pub lived_ms: Option<u64>,
     /// When its end was seen, in Unix milliseconds.
     pub at_ms: u64,
-    /// The same in words.
-    pub text: String,
 }

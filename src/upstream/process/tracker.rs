@@ -182,6 +182,5 @@ fn shown_death(process: &Process, death: Death, now_ms: u64) -> snapshot::Death 
         available: death.available,
         lived_ms: death.lived.map(crate::clock::ms),
         at_ms: now_ms,
-        text: death.to_string(),
     }
 }

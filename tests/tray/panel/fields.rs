@@ -10,7 +10,7 @@ use super::super::support::program::{Program, Setup, get};
 use super::super::support::upstream::Upstream;
 use super::{Stage, stage};
 
-const WAITING: &str = "Most that may wait";
+const WAITING: &str = "Queue size";
 
 /// Replaces what stands in the field that has the focus.
 fn retype(panel: &Panel, text: &str) {
@@ -49,7 +49,7 @@ fn a_setting_typed_into_its_field_acts_at_once_and_outlives_a_restart() {
     );
     let panel = &stage.panel;
     panel.press("Settings");
-    panel.until_says("Usual");
+    panel.until_says("Common");
     let at = panel.tab_to(WAITING);
     assert_eq!(at.role, "textbox");
     assert_eq!(field(panel).0, "3");
@@ -69,7 +69,7 @@ fn a_setting_typed_into_its_field_acts_at_once_and_outlives_a_restart() {
     assert_eq!(saved, true, "that it was saved is said aloud too");
 
     for (typed, why) in [
-        ("-1", "Type a whole number."),
+        ("-1", "Enter a whole number."),
         ("99999", "Expected 0 to 10,000."),
     ] {
         retype(panel, typed);
@@ -114,7 +114,7 @@ fn a_setting_goes_back_to_its_default_and_a_list_says_what_it_takes() {
     let stage = stage(Flavour::Plain, &["queue.max_waiting = 3"]);
     let panel = &stage.panel;
     panel.press("Settings");
-    panel.tab_to(&format!("Back to the default: {WAITING}"));
+    panel.tab_to(&format!("Reset to default: {WAITING}"));
     panel.keys(&[key::ENTER]);
     until_max_waiting(&stage, 4);
     eventually("it is out of the file", || {
@@ -154,7 +154,7 @@ fn a_setting_of_the_environment_is_locked_and_says_by_what() {
     let field = format!("//div[contains(@class, 'field')][.//label[.={WAITING:?}]]");
     let said = panel.text_of(&field);
     assert!(
-        said.contains("Set by the variable ONESLOT_QUEUE__MAX_WAITING; change it there."),
+        said.contains("Set by the environment variable ONESLOT_QUEUE__MAX_WAITING."),
         "{said}"
     );
     assert!(

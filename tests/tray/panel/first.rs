@@ -23,7 +23,7 @@ fn without_a_server_it_says_what_to_do_and_one_that_appears_is_found_and_proven(
     let panel = Panel::open(&desktop, Setup::bare(&desktop));
     let address = Program::address_on(&desktop);
     panel.until_text("//h1", "it says so", |said| said == "No model server found");
-    let steps = panel.text_of(&card("Three things to try"));
+    let steps = panel.text_of(&card("What you can try"));
     for step in [
         "Start Ollama, LM Studio (Developer → Start server) or llama-server. OneSlot finds it within 10 seconds.",
         "Put its address into “Model server” under Settings.",
@@ -33,8 +33,8 @@ fn without_a_server_it_says_what_to_do_and_one_that_appears_is_found_and_proven(
     }
     let refused = ask(address, CHAT, &[], &chat::whole("anybody?")).finish();
     assert_eq!(refused.code(), Some("LLM_UNAVAILABLE"));
-    panel.press("Look again");
-    panel.until_says("Nothing found on 11434, 1234 and 8080.");
+    panel.press("Search again");
+    panel.until_says("Nothing found on ports 11434, 1234 and 8080.");
     panel.press("Set the address");
     panel.until_text("//main", "the very setting is shown", |said| {
         said.contains("Model server") && said.contains("upstream.base_url")
@@ -46,7 +46,7 @@ fn without_a_server_it_says_what_to_do_and_one_that_appears_is_found_and_proven(
         on_load: 4096,
     };
     let upstream = Upstream::start_on("127.0.0.1:11434", ollama);
-    panel.press("Look again");
+    panel.press("Search again");
     panel.until_text("//h1", "it is found by itself", |said| said == "Ready");
     panel.press("Connect");
     panel.press("Send a test prompt");
@@ -72,7 +72,7 @@ fn first_steps_prove_the_server_and_lead_to_the_apps() {
         said.contains(&found)
     });
     panel.press("Connect an app");
-    panel.until_says("0 of 18 have called");
+    panel.until_says("0 of 15 connected");
     panel.press("Now");
     panel.press("Send a test prompt");
     panel.press("Recent");
@@ -94,9 +94,9 @@ fn a_server_that_wants_a_key_gets_it_from_the_panel() {
     let panel = Panel::open(&desktop, setup);
     let address = Program::address_on(&desktop);
     panel.until_text(
-        &card("Please note"),
+        &card("Notices"),
         "what is missing, and where it goes",
-        |said| said.contains("The model server wants a key."),
+        |said| said.contains("The model server requires a key."),
     );
     panel.press("Set “Key for the server”");
     let field = panel.tab_to("Key for the server");
@@ -116,7 +116,7 @@ fn a_server_that_wants_a_key_gets_it_from_the_panel() {
     );
     panel.press("Now");
     eventually("it is not asked for any more", || {
-        (!panel.has(&card("Please note"))).then_some(())
+        (!panel.has(&card("Notices"))).then_some(())
     });
     let answer = ask(address, CHAT, &[], &chat::whole("hello")).finish();
     assert_eq!(answer.status(), 200, "the key is the right one");
@@ -133,7 +133,7 @@ fn with_its_port_taken_it_says_by_whom_and_serves_on_another_when_asked() {
     let setup = Setup::before(&desktop, &upstream).config(&format!("listen = [\"{taken}\"]"));
     let panel = Panel::open(&desktop, setup);
     panel.until_text("//h1", "it says so", |said| {
-        said == "Not serving: port taken"
+        said == "Not serving: port in use"
     });
     let what = panel.text_of(&card("What you can do"));
     assert!(what.contains(&format!("{taken} is held by")), "{what}");
@@ -141,7 +141,7 @@ fn with_its_port_taken_it_says_by_whom_and_serves_on_another_when_asked() {
         what.contains(&std::process::id().to_string()),
         "by whom: {what}"
     );
-    panel.press("Serve on another port");
+    panel.press("Use another port");
     panel.until_text("//h1", "it serves", |said| said == "Ready");
     let address = Program::address_on(&desktop);
     assert_ne!(address, taken);

@@ -88,12 +88,12 @@ fn every_control_of_every_place_is_walked_in_order_seen_and_named() {
             at == place
         });
         if place == "Settings" {
-            panel.until_says("Usual");
+            panel.until_says("Common");
         }
         hold_the_order(panel, place);
     }
     // What is folded opens by a key, and its inside is then part of the way.
-    panel.tab_to("Line");
+    panel.tab_to("Queue");
     panel.keys(&[key::SPACE]);
     hold_the_order(panel, "Settings with a section open");
     stage.panel.close();
@@ -130,27 +130,27 @@ fn requests_are_cancelled_by_keys_and_the_focus_stays_where_they_were() {
     panel.until_text("//header//p", "both wait", |said| {
         said.starts_with("2 waiting")
     });
-    panel.tab_to("Cancel the request of cline");
+    panel.tab_to("Cancel the request from cline");
     panel.keys(&[key::ENTER]);
     assert_eq!(first.finish().code(), Some("LLM_INTERRUPTED"));
     let at = until_focus(panel, "the card around the row has the focus", |at| {
-        at.name == "Slot"
+        at.name == "Current request"
     });
     assert!(at.is_seen, "{at:?}");
     let waits = || stage.status()["queue"]["waiting"].clone();
     panel.keys(&[key::ENTER, key::ENTER, key::SPACE]);
     assert_eq!(waits(), 1, "a key that is held cancels nobody else");
-    panel.tab_to("Cancel the request of aider");
+    panel.tab_to("Cancel the request from aider");
     panel.keys(&[key::SPACE]);
     assert_eq!(second.finish().code(), Some("LLM_INTERRUPTED"));
-    until_focus(panel, "again", |at| at.name == "Slot");
-    panel.tab_to("Cancel the request of zed");
+    until_focus(panel, "again", |at| at.name == "Current request");
+    panel.tab_to("Cancel the request from zed");
     panel.keys(&[key::ENTER]);
     assert!(
         !running.finish().text().contains("[DONE]"),
         "it was stopped"
     );
-    let at = until_focus(panel, "and again", |at| at.name == "Slot");
+    let at = until_focus(panel, "and again", |at| at.name == "Current request");
     assert!(at.is_seen, "{at:?}");
     stage.panel.close();
 }
@@ -241,7 +241,9 @@ fn a_change_that_lasts_is_said_aloud_once_and_what_passes_is_not() {
         json!(["polite", "true"]),
         "it waits until it may speak"
     );
-    let slot = stage.panel.has(&format!("{}//*[@aria-live]", card("Slot")));
+    let slot = stage
+        .panel
+        .has(&format!("{}//*[@aria-live]", card("Current request")));
     assert!(!slot, "numbers that tick are never said by themselves");
     stage.panel.close();
 }

@@ -54,7 +54,7 @@ fn a_real_server_is_found_proven_watched_and_stopped_from_the_panel() {
 
     let mut running = ask(address, CHAT, &[("user-agent", "zed/1")], &lasting(1500));
     running.head_within(LIVE_LIMIT);
-    let slot = card("Slot");
+    let slot = card("Current request");
     panel.until_text(&slot, "real tokens at a real pace", |said| {
         said.contains(" of 1,500 tokens") && said.contains("tok/s") && said.contains("Writing")
     });
@@ -64,7 +64,7 @@ fn a_real_server_is_found_proven_watched_and_stopped_from_the_panel() {
     panel.until_text("//header//p", "one waits", |said| {
         said.starts_with("1 waiting")
     });
-    panel.press("Cancel the request of zed");
+    panel.press("Cancel the request from zed");
     let stopped = running.finish_within(LIVE_LIMIT);
     assert!(
         !stopped.text().contains("[DONE]"),

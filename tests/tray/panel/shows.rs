@@ -65,7 +65,7 @@ fn what_runs_and_who_waits_is_told_with_phase_time_tokens_and_ages() {
     panel.until_text("//header//p", "model and server stand under it", |said| {
         said == "smollm2 · llama.cpp"
     });
-    let slot = card("Slot");
+    let slot = card("Current request");
     let pace = |said: &str| said.contains(" of 300 tokens") && said.contains("tok/s");
     let first = panel.until_text(&slot, "tokens, their most and their pace", pace);
     assert!(
@@ -100,7 +100,7 @@ fn what_runs_and_who_waits_is_told_with_phase_time_tokens_and_ages() {
     }
     until_other(&stage, &row(1), "its age goes on");
     panel.until_text(&slot, "what waiting does to the next answer", |said| {
-        said.contains("The next answer: at most 512 tokens · someone is waiting")
+        said.contains("Next answer: at most 512 tokens · requests are waiting")
     });
     gate.open();
     assert_eq!(running.finish().status(), 200);
@@ -108,8 +108,8 @@ fn what_runs_and_who_waits_is_told_with_phase_time_tokens_and_ages() {
     assert_eq!(third.finish().status(), 200);
     panel.until_text("//h1", "all are served", |said| said == "Ready");
     panel.until_text(&slot, "the slot is free", |said| {
-        said.contains("Free. The next request starts at once.")
-            && said.contains("Nobody is waiting. Up to 4 can.")
+        said.contains("Idle. The next request starts immediately.")
+            && said.contains("Queue empty (max 4)")
     });
     stage.panel.close();
 }
@@ -209,20 +209,20 @@ fn failures_the_last_error_and_a_countdown_that_moves_are_told() {
     let refused = stage.ask_as("zed/1.0", &chat::whole("hello")).finish();
     assert_eq!(refused.code(), Some("LLM_UNAVAILABLE"));
     panel.until_text("//h1", "the sentence tells of it", |said| {
-        said == "llama.cpp failed" || said == "llama.cpp does not answer"
+        said == "llama.cpp failed" || said == "llama.cpp is not responding"
     });
     let count = stage.status()["health"]["consecutive_failures"]
         .as_u64()
         .unwrap();
-    let slot = card("Slot");
+    let slot = card("Current request");
     panel.until_text(&slot, "the last error and when it is tried again", |said| {
-        said.contains("The model server") && said.contains("Tries again in 0:0")
+        said.contains("The model server") && said.contains("Retrying in 0:0")
     });
     let retry = format!("{slot}//div[contains(@class, 'act')]/span");
     let (before, after) = until_other(&stage, &retry, "the countdown moves");
     assert!(after < before, "it counts down: {before:?}, {after:?}");
     let health = panel.text_of(&card("Health"));
-    assert!(health.contains("Does not answer"), "{health}");
+    assert!(health.contains("Not responding"), "{health}");
     let told = number_before(&health, " failure").unwrap_or_default();
     assert!(told >= count, "failures in a row are counted: {health}");
     assert!(health.contains("Last sign of life"), "{health}");
@@ -243,7 +243,7 @@ fn memory_its_level_and_what_it_does_to_answers_are_told() {
     let stage = stage(LLAMA, &[NEVER_SHORT]);
     let (panel, memory) = (&stage.panel, card("Memory"));
     let said = panel.until_text(&memory, "there is room", |said| {
-        said.contains("normal") && said.contains("Answers as asked")
+        said.contains("normal") && said.contains("No limit on answers")
     });
     let ram = &stage.status()["pressure"]["ram"];
     let total = ram["total"].as_f64().unwrap();
@@ -269,7 +269,7 @@ fn memory_its_level_and_what_it_does_to_answers_are_told() {
     );
     if cards == 0 {
         assert!(
-            said.contains("No graphics card tells its memory."),
+            said.contains("No graphics card reports its memory."),
             "{said}"
         );
     }
@@ -277,23 +277,25 @@ fn memory_its_level_and_what_it_does_to_answers_are_told() {
     let file = stage.desktop.home().join("oneslot.toml");
     std::fs::write(&file, stage.settings().replace("\"off\"", "\"normal\"")).unwrap();
     panel.until_text(&memory, "the level, its cause and its effect", |said| {
-        said.contains("getting short")
+        said.contains("getting low")
             && said.contains("Shorter answers")
             && said.contains("RAM available")
     });
     panel.until_text("//h1", "the sentence tells of it", |said| {
-        said == "Memory is low: short answers"
+        said == "Memory is low: answers are shortened"
     });
-    panel.until_text(&card("Slot"), "what it does to the next answer", |said| {
-        said.contains("The next answer: at most") && said.contains("memory is short")
-    });
+    panel.until_text(
+        &card("Current request"),
+        "what it does to the next answer",
+        |said| said.contains("Next answer: at most") && said.contains("memory is low"),
+    );
     stage.panel.close();
 }
 
 #[test]
 fn who_was_turned_away_is_told_and_let_in_by_a_press() {
     let stage = stage(Flavour::Plain, &["# kept by hand"]);
-    let (panel, turned) = (&stage.panel, card("Turned away"));
+    let (panel, turned) = (&stage.panel, card("Blocked origins"));
     let port = stage.address.port();
     let name = format!("my-machine.local:{port}");
     let page = "https://chat.example.com";
@@ -310,16 +312,16 @@ fn who_was_turned_away_is_told_and_let_in_by_a_press() {
     assert_eq!(by_name().code(), Some("FORBIDDEN_HOST"));
     panel.until_text(&turned, "each with what it is and how often", |said| {
         said.contains(page)
-            && said.contains("A web page · 2 times")
+            && said.contains("Web page · 2 times")
             && said.contains("my-machine.local")
-            && said.contains("A host name · 1 time")
+            && said.contains("Host name · 1 time")
     });
     panel.press(&format!("Allow {page}"));
     eventually("the page is on the list", || {
         let settings = stage.settings();
         (settings.contains(page) && settings.contains("# kept by hand")).then_some(())
     });
-    panel.until_says(&format!("{page} is allowed now"));
+    panel.until_says(&format!("{page} is now allowed"));
     eventually("the next request from it is served", || {
         (from_page().status() == 200).then_some(())
     });
@@ -374,8 +376,8 @@ fn what_became_of_requests_is_told_with_code_cut_and_limit() {
     panel.click(&format!("{}//summary", row(overloaded)));
     assert_eq!(detail(overloaded, "Code"), "LLM_OVERLOADED");
     assert_eq!(
-        detail(overloaded, "Cause lies with"),
-        "no room at that moment"
+        detail(overloaded, "Caused by"),
+        "no capacity at that moment"
     );
 
     let left = recent.as_array().unwrap().iter();
@@ -385,7 +387,7 @@ fn what_became_of_requests_is_told_with_code_cut_and_limit() {
         .unwrap();
     let said = panel.text_of(&row(left));
     assert!(
-        said.contains("app left") && said.contains("The app left before the end."),
+        said.contains("disconnected") && said.contains("The client disconnected before the end."),
         "{said}"
     );
 
@@ -398,7 +400,10 @@ fn what_became_of_requests_is_told_with_code_cut_and_limit() {
     let said = panel.text_of(&row(done));
     let dropped = record["dropped"].as_u64().unwrap();
     assert!(dropped > 0, "the chat was too long: {record}");
-    assert!(said.contains(&format!("{dropped} messages cut")), "{said}");
+    assert!(
+        said.contains(&format!("{dropped} messages dropped")),
+        "{said}"
+    );
     panel.click(&format!("{}//summary", row(done)));
     let (before, after) = (
         grouped(&record["prompt_before"]),
@@ -406,17 +411,17 @@ fn what_became_of_requests_is_told_with_code_cut_and_limit() {
     );
     assert_eq!(
         detail(done, "Prompt"),
-        format!("{before} tokens, cut to {after}")
+        format!("{before} tokens, trimmed to {after}")
     );
-    assert_eq!(detail(done, "Messages cut"), dropped.to_string());
+    assert_eq!(detail(done, "Dropped messages"), dropped.to_string());
     assert_eq!(
-        detail(done, "Room for the prompt"),
+        detail(done, "Space for the prompt"),
         format!("{} tokens", grouped(&record["budget"]))
     );
     assert_eq!(
         detail(done, "Answer limit"),
         format!(
-            "{}, asked 4,096: the window was full",
+            "{}, requested 4,096: the window was full",
             grouped(&record["granted"])
         )
     );
@@ -434,35 +439,39 @@ fn an_app_is_ticked_when_it_first_calls_and_its_set_up_is_copied() {
     let stage = stage(Flavour::Plain, &[]);
     let panel = &stage.panel;
     panel.press("Connect");
-    panel.until_says("0 of 18 have called");
+    panel.until_says("0 of 15 connected");
     let row = |app: &str| format!("//li[.//summary[contains(., {app:?})]]");
-    panel.click(&format!("{}//summary", row("Codex CLI")));
-    panel.press("Copy the set-up for Codex CLI");
-    let wanted = format!("base_url = \"http://{}/app/codex/v1\"", stage.address);
+    panel.click(&format!("{}//summary", row("Continue")));
+    panel.press("Copy the set-up for Continue");
+    let wanted = format!("apiBase: http://{}/app/continue/v1", stage.address);
     eventually("the clipboard has what is shown", || {
         let text = stage.desktop.clipboard();
-        (text.contains(&wanted) && text.contains("wire_api = \"responses\"")).then_some(())
+        (text.contains(&wanted) && text.contains("provider: openai")).then_some(())
     });
-    panel.press("Copy the base URL for OpenAI clients");
+    panel.press("Copy the base URL");
     let wanted = format!("http://{}/v1", stage.address);
     eventually("the clipboard has the address", || {
         (stage.desktop.clipboard() == wanted).then_some(())
     });
 
-    assert!(panel.text_of(&row("Cline")).contains("not yet"));
+    assert!(panel.text_of(&row("Cline")).contains("Not connected yet"));
     let by_path = "/app/cline/v1/chat/completions";
     ask(stage.address, by_path, &[], &chat::whole("hello")).finish();
     panel.until_text(&row("Cline"), "a path of its own names it", |said| {
-        said.contains("has called")
+        said.contains("Connected")
     });
-    assert!(panel.text_of(&row("Open WebUI")).contains("not yet"));
+    assert!(
+        panel
+            .text_of(&row("Open WebUI"))
+            .contains("Not connected yet")
+    );
     stage
         .ask_as("OpenWebUI/0.5", &chat::whole("hello"))
         .finish();
     panel.until_text(&row("Open WebUI"), "its User-Agent names it", |said| {
-        said.contains("has called")
+        said.contains("Connected")
     });
-    panel.until_says("2 of 18 have called");
+    panel.until_says("2 of 15 connected");
     panel.press("Send a test prompt");
     panel.until_says("answered in");
     stage.panel.close();

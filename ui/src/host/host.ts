@@ -1,6 +1,6 @@
 /**
- * The one door to the host. The panel knows nothing of Tauri and asks for nothing in any other
- * way; a fake behind the same door lets it run and be tested in a plain browser.
+ * The interface to the host. The panel does not use Tauri in any other way; a fake with the same
+ * interface lets it run and be tested in a plain browser.
  *
  * Every promise rejects with a `Fault`. No call changes what the panel shows by itself: the
  * change comes back in the next snapshot.
@@ -32,7 +32,7 @@ export interface Host {
   check(): Promise<void>;
   /** Unloads the model, at its turn in the line; gives the names of what was unloaded. */
   unload(): Promise<string[]>;
-  /** Stops the answers that run; those in line keep their places. */
+  /** Stops the running answers; queued requests keep their position. */
   stop(): Promise<void>;
   /** Cancels one request, running or waiting. */
   cancel(id: string): Promise<void>;

@@ -1,5 +1,5 @@
 /**
- * The door as the tray shell opens it: one command per method, one channel for snapshots.
+ * The host as the tray implements it: one command per method, one channel for snapshots.
  * Not here: what a command does.
  */
 import { Channel, invoke } from "@tauri-apps/api/core";
@@ -18,7 +18,7 @@ import type {
   Value,
 } from "./types";
 
-/** Opens the door. */
+/** Connects to the tray. */
 export function open(): Host {
   return {
     watch,

@@ -1,5 +1,5 @@
 /**
- * What crosses the door, as plain values: the snapshot as `GET /oneslot/status` has it, and what
+ * What the host and the panel exchange, as plain values: the snapshot as `GET /oneslot/status` has it, and what
  * the tray shell adds. Times are milliseconds, sizes bytes; a member never vanishes, unknown is
  * `null`. Nothing here has behaviour.
  */
@@ -35,7 +35,7 @@ export interface Snapshot {
   pause: Pause | null;
   refused_origins: RefusedOrigin[];
   recent: Record[];
-  notices: Notice[];
+  notices: Message[];
 }
 
 export interface Upstream {
@@ -77,8 +77,6 @@ export interface Death {
   available: number | null;
   lived_ms: number | null;
   at_ms: number;
-  /** The same in words. */
-  text: string;
 }
 
 export interface Queue {
@@ -121,7 +119,7 @@ export type HealthState = "unknown" | "ready" | "loading" | "down" | "stalled";
 export interface Health {
   state: HealthState;
   consecutive_failures: number;
-  last_error: string | null;
+  last_error: Message | null;
   cooldown_ms: number;
   last_ok_ms: number | null;
 }
@@ -145,7 +143,7 @@ export type Level = "normal" | "elevated" | "high" | "critical";
 
 export interface Pressure {
   level: Level;
-  cause: string | null;
+  cause: Message | null;
   ram: { total: number | null; available: number | null };
   /** In use it is no pressure. */
   swap: { total: number | null; used: number | null };
@@ -169,7 +167,7 @@ export interface Vram {
 export interface Plan {
   rung: number;
   ceiling: number | null;
-  reason: string | null;
+  reason: "waiting" | "pressure" | null;
 }
 
 export interface Window {
@@ -224,16 +222,17 @@ export interface Record {
   upstream_length: number | null;
 }
 
-export interface Notice {
+/** A message as data: its text is under `said.<code>`, with `{name}` for a value. */
+export interface Message {
   code: string;
-  text: string;
+  params: { [name: string]: string | number };
 }
 
 // --- The channel ------------------------------------------------------------------------------
 
 /** What the one channel carries, at most four times a second. */
 export type Update =
-  /** `run` names the gateway's run: with another one the numbers begin anew. */
+  /** `run` identifies the gateway's process: the numbers start again with another one. */
   | {
       kind: "snapshot";
       run: string;
@@ -308,7 +307,7 @@ export type Changed =
       ok: true;
       page: SettingsPage;
       /** What a person should know of how it was written. */
-      note: string | null;
+      note: Message | null;
     }
   | { ok: false; reason: string };
 
@@ -361,8 +360,8 @@ export interface ShellWish {
 /** Things that the host opens outside of the panel. */
 export type Opens = "logs" | "config" | "tray_help";
 
-/** How a command fails: a code for the panel's own words, a sentence of the host's. */
+/** How a command fails: the kind of failure, and a message. */
 export interface Fault {
   code: string;
-  text: string;
+  message: Message;
 }

@@ -76,7 +76,7 @@ export function rate(perSecond: number): string {
   return perSecond < 9.95 ? perSecond.toFixed(1) : String(Math.round(perSecond));
 }
 
-/** A name that somebody else chose, cut in the middle so that both ends stay readable. */
+/** A name, shortened in the middle so that both ends stay readable. */
 export function shortened(name: string, limit: number): string {
   const letters = [...name];
   if (letters.length <= limit) return name;

@@ -1,18 +1,27 @@
 /**
- * The panel's state while it is open: what is known, which place is shown, what just failed.
+ * The panel's state while it is open: what is known, which tab is shown, what just failed.
  * Everything a part needs comes from here; only this file calls the host.
  */
 import { getContext, setContext } from "svelte";
 
 import type { Host } from "../host/host";
-import type { Changed, Fault, Language, Shell, ShellWish, Snapshot, Update } from "../host/types";
-import { heard, type Key, type Params, word } from "../i18n/translate";
+import type {
+  Changed,
+  Fault,
+  Language,
+  Message,
+  Shell,
+  ShellWish,
+  Snapshot,
+  Update,
+} from "../host/types";
+import { type Key, messageText, type Params, word } from "../i18n/translate";
 import { clock, shortened } from "./format";
 import { isSilent, type Known, nothing, reduce } from "./reduce";
 import { type Saying, statusText } from "./status_text";
 
-export type Place = "now" | "recent" | "connect" | "settings";
-export const places: Place[] = ["now", "recent", "connect", "settings"];
+export type Tab = "now" | "recent" | "connect" | "settings";
+export const tabs: Tab[] = ["now", "recent", "connect", "settings"];
 
 /** Letters of an app's or a model's name in the status text. */
 const NAME_LETTERS = 28;
@@ -24,8 +33,8 @@ export class Panel {
   readonly host: Host;
   known = $state.raw<Known>(nothing);
   shell = $state.raw<Shell | null>(null);
-  place = $state<Place>("now");
-  /** A setting that another place leads to. */
+  tab = $state<Tab>("now");
+  /** A setting that another tab links to. */
   wanted = $state<string | null>(null);
   /** What could not be done, in words; said once, at the foot. */
   failure = $state<string | null>(null);
@@ -110,8 +119,8 @@ export class Panel {
       server: this.say("some.server"),
     };
     const saying = statusText(snapshot, unnamed, (at) => clock(at, snapshot.now_ms, this.language));
-    for (const [name, place] of Object.entries(saying.params)) {
-      if (typeof place === "string") saying.params[name] = shortened(place, NAME_LETTERS);
+    for (const [name, value] of Object.entries(saying.params)) {
+      if (typeof value === "string") saying.params[name] = shortened(value, NAME_LETTERS);
     }
     return saying;
   }
@@ -129,8 +138,9 @@ export class Panel {
     return word(this.language, key, params);
   }
 
-  hears(sentence: string): string {
-    return heard(this.language, sentence);
+  /** A message of the host in words. */
+  message(message: Message): string {
+    return messageText(this.language, message);
   }
 
   // --- Wishes ---
@@ -152,14 +162,14 @@ export class Panel {
   async wishChange(act: () => Promise<Changed>): Promise<boolean> {
     return this.wish(async () => {
       const changed = await act();
-      if (!changed.ok) throw { code: "REFUSED", text: changed.reason } satisfies Fault;
+      if (!changed.ok) throw { code: "REFUSED", message: failed(changed.reason) } satisfies Fault;
       this.tellOf(changed.note);
     });
   }
 
   /** What a person should know of a change that was written. */
-  tellOf(note: string | null): void {
-    if (note !== null) this.success = this.hears(note);
+  tellOf(note: Message | null): void {
+    if (note !== null) this.success = this.message(note);
   }
 
   async changeShell(wish: ShellWish): Promise<void> {
@@ -168,20 +178,27 @@ export class Panel {
     });
   }
 
-  goTo(place: Place, setting: string | null = null): void {
-    this.place = place;
+  goTo(tab: Tab, setting: string | null = null): void {
+    this.tab = tab;
     this.wanted = setting;
   }
 
   private fail(fault: unknown): void {
-    this.failure = this.say("failed", { reason: this.hears(faultText(fault)) });
+    this.failure = this.say("failed", { reason: this.message(messageOf(fault)) });
   }
 }
 
-/** The sentence of whatever a promise of the host was rejected with. */
-export function faultText(fault: unknown): string {
-  if (typeof fault === "object" && fault !== null && "text" in fault) return String(fault.text);
-  return fault instanceof Error ? fault.message : String(fault);
+/** What a promise of the host was rejected with, as a message. */
+function messageOf(fault: unknown): Message {
+  if (typeof fault === "object" && fault !== null && "message" in fault) {
+    const { message } = fault as Fault | Error;
+    return typeof message === "string" ? failed(message) : message;
+  }
+  return failed(String(fault));
+}
+
+function failed(error: string): Message {
+  return { code: "failed", params: { error } };
 }
 
 const KEY = Symbol("panel");

@@ -1,8 +1,7 @@
 /**
- * The one sentence on top and the line under it: a pure function of the snapshot. The tray says
- * the same words.
+ * The sentence at the top, as a pure function of the snapshot. The tray uses the same words.
  */
-import type { Face, Item, Notice, Snapshot } from "../host/types";
+import type { Death, Face, Item, Message, Snapshot } from "../host/types";
 import type { Key, Params } from "../i18n/translate";
 
 /** What colour a face has, if any: work, well, shortened or waiting, broken, structure. */
@@ -35,7 +34,7 @@ export function tone(face: Face): Tone {
   }
 }
 
-/** Names for what nobody has named, in the person's language. */
+/** Names for an unknown app, model and server, in the person's language. */
 export interface Unnamed {
   app: string;
   model: string;
@@ -84,6 +83,7 @@ export function statusText(
 function whyNotServing(snapshot: Snapshot): Key {
   switch (portTrouble(snapshot)?.code) {
     case "port_taken":
+    case "port_taken_unknown":
       return "face.not_serving";
     case "port_refused":
       return "face.not_serving.refused";
@@ -92,15 +92,15 @@ function whyNotServing(snapshot: Snapshot): Key {
   }
 }
 
+const PORT_TROUBLES = new Set(["port_taken", "port_taken_unknown", "port_refused"]);
+
 /** What keeps a gateway from serving, if it is only its port. */
-export function portTrouble(snapshot: Snapshot): Notice | undefined {
-  return snapshot.notices.find(
-    (notice) => notice.code === "port_taken" || notice.code === "port_refused",
-  );
+export function portTrouble(snapshot: Snapshot): Message | undefined {
+  return snapshot.notices.find(({ code }) => PORT_TROUBLES.has(code));
 }
 
 function working(snapshot: Snapshot, unnamed: Unnamed): Saying {
-  const running = inSlot(snapshot);
+  const running = runningItems(snapshot);
   const [first] = running;
   if (first === undefined) return { key: "face.busy.waiting", params: { app: unnamed.app } };
   if (running.length > 1) return { key: "face.busy.many", params: { n: running.length } };
@@ -111,17 +111,33 @@ function working(snapshot: Snapshot, unnamed: Unnamed): Saying {
 
 /** The model that is being loaded: the one the request in the slot asked for. */
 function loaded(snapshot: Snapshot): string | null {
-  return inSlot(snapshot).find((item) => item.phase === "loading")?.model ?? null;
+  return runningItems(snapshot).find((item) => item.phase === "loading")?.model ?? null;
 }
 
-/** Requests that hold the slot. */
-export function inSlot(snapshot: Snapshot): Item[] {
+/** Running requests. */
+export function runningItems(snapshot: Snapshot): Item[] {
   return snapshot.queue.items.filter((item) => item.position === 0);
 }
 
-/** Requests in line, in its order. */
-export function inLine(snapshot: Snapshot): Item[] {
+/** Queued requests, in order. */
+export function queuedItems(snapshot: Snapshot): Item[] {
   return snapshot.queue.items
     .filter((item) => item.position > 0)
     .sort((a, b) => a.position - b.position);
+}
+
+/** How the model server's process ended, as a message. */
+export function deathMessage({ how, status }: Death): Message {
+  switch (how) {
+    case "exited":
+      return { code: "process_exited", params: { status: status ?? 0 } };
+    case "killed":
+      return { code: "process_killed", params: { signal: status ?? 0 } };
+    case "out_of_memory":
+      return { code: "process_out_of_memory", params: {} };
+    case "likely_out_of_memory":
+      return { code: "process_likely_out_of_memory", params: {} };
+    case "unknown":
+      return { code: "process_gone", params: {} };
+  }
 }

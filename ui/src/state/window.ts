@@ -3,7 +3,7 @@
  * Pure. The numbers are those of the request in the slot, else of the latest one measured.
  */
 import type { ItemPlan, Snapshot } from "../host/types";
-import { inSlot } from "./status_text";
+import { runningItems } from "./status_text";
 
 export interface WindowBar {
   /** Whose numbers these are. */
@@ -25,7 +25,7 @@ export function windowBar(snapshot: Snapshot): WindowBar | null {
   const size = snapshot.window.size;
   // On a guess nothing was cut, so a guess is no measure for what was.
   if (size === null || size <= 0 || snapshot.window.source === "assumed") return null;
-  const running = inSlot(snapshot).find((item) => item.plan?.prompt_after != null);
+  const running = runningItems(snapshot).find((item) => item.plan?.prompt_after != null);
   if (running?.plan) return bar(size, running.app, true, running.plan);
   const model = snapshot.upstream.model;
   const latest = snapshot.recent.find(

@@ -72,11 +72,11 @@ describe("by keyboard alone", () => {
   it("one cancels a waiting request and the running one", () =>
     within({ scenario: "waiting" }, {}, async (page) => {
       const cancel = (app: string) =>
-        page.getByRole("button", { name: `Cancel the request of ${app}` });
+        page.getByRole("button", { name: `Cancel the request from ${app}` });
       await cancel("Cline").press("Enter");
       await cancel("Cline").waitFor({ state: "detached" });
       const at = await page.evaluate(() => document.activeElement?.querySelector("h2")?.innerText);
-      expect(at, "the card around the row has the focus").toBe("Slot");
+      expect(at, "the card around the row has the focus").toBe("Current request");
       await cancel("Zed").press("Enter");
       await cancel("Zed").waitFor({ state: "detached" });
       expect(await page.getByText("Open WebUI").count()).toBeGreaterThan(0);
@@ -109,10 +109,10 @@ describe("a setting", () => {
 
   it("that is out of range is refused beside its field, and stays as it was", () =>
     within(view, {}, async (page) => {
-      const field = page.getByRole("textbox", { name: "Most that may wait" }).first();
+      const field = page.getByRole("textbox", { name: "Queue size" }).first();
       await field.fill("-1");
       await field.press("Enter");
-      await page.getByText("Type a whole number.").waitFor();
+      await page.getByText("Enter a whole number.").waitFor();
       expect(await field.getAttribute("aria-invalid")).toBe("true");
       await field.fill("8");
       await field.press("Enter");
@@ -138,7 +138,7 @@ describe("a setting", () => {
     };
     await within({ ...view, fail: "change" }, {}, async (page) => {
       const field = await type(page);
-      await page.getByRole("alert").getByText("That did not work").waitFor();
+      await page.getByRole("alert").getByText("Failed").waitFor();
       expect(await field.inputValue()).toBe("sk-typed");
     });
     await within(view, {}, async (page) => {
@@ -150,11 +150,11 @@ describe("a setting", () => {
 
   it("goes back to its default", () =>
     within(view, {}, async (page) => {
-      const name = "Back to the default: Most that may wait";
+      const name = "Reset to default: Queue size";
       const reset = page.getByRole("button", { name }).first();
       await reset.click();
       await reset.waitFor({ state: "detached" });
-      const field = page.getByRole("textbox", { name: "Most that may wait" }).first();
+      const field = page.getByRole("textbox", { name: "Queue size" }).first();
       expect(await field.inputValue()).toBe("4");
     }));
 
@@ -180,21 +180,21 @@ describe("the first steps", () => {
       await page.getByRole("button", { name: "Send a test prompt" }).click();
       await page.getByText("qwen3:8b answered in 1.2 s").waitFor();
       await page.getByRole("button", { name: "Connect an app" }).click();
-      await page.getByText("0 of 18 have called").waitFor();
+      await page.getByText("0 of 15 connected").waitFor();
     }));
 
   it("say what to try where there is no server", () =>
     within({ scenario: "no_server" }, {}, async (page) => {
-      await page.getByRole("button", { name: "Look again" }).click();
-      await page.getByText("Nothing found on 11434, 1234 and 8080.").waitFor();
+      await page.getByRole("button", { name: "Search again" }).click();
+      await page.getByText("Nothing found on ports 11434, 1234 and 8080.").waitFor();
       await page.getByRole("button", { name: "Set the address" }).click();
       await page.getByLabel("Model server", { exact: true }).waitFor();
     }));
 
   it("offer another port where the port is taken", () =>
     within({ scenario: "not_serving" }, {}, async (page) => {
-      await page.getByText("held by python3 (process 2841)").waitFor();
-      await page.getByRole("button", { name: "Serve on another port" }).click();
+      await page.getByText("in use by python3 (pid 2841)").waitFor();
+      await page.getByRole("button", { name: "Use another port" }).click();
       await page.waitForFunction(
         () => !document.querySelector("h1")?.textContent?.includes("Not serving"),
       );
@@ -204,12 +204,12 @@ describe("the first steps", () => {
 describe("connecting an app", () => {
   it("copies the text that is shown, and ticks who has called", () =>
     within({ scenario: "ready", place: "connect" }, {}, async (page) => {
-      await page.getByText("6 of 18 have called").waitFor();
-      await page.locator("summary", { hasText: "Codex CLI" }).click();
-      await page.getByRole("button", { name: "Copy the set-up for Codex CLI" }).click();
+      await page.getByText("6 of 15 connected").waitFor();
+      await page.locator("summary", { hasText: "Continue" }).click();
+      await page.getByRole("button", { name: "Copy the set-up for Continue" }).click();
       await page.waitForFunction(() => document.documentElement.dataset["copied"] !== undefined);
       const copied = await page.evaluate(() => document.documentElement.dataset["copied"]);
-      expect(copied).toContain('base_url = "http://127.0.0.1:11411/app/codex/v1"');
+      expect(copied).toContain("apiBase: http://127.0.0.1:11411/app/continue/v1");
     }));
 });
 
@@ -217,19 +217,16 @@ describe("what fails", () => {
   it("is said aloud and can be put away", () =>
     within({ scenario: "down", fail: "check" }, {}, async (page) => {
       await page.getByRole("button", { name: "Check now" }).click();
-      await page
-        .getByRole("alert")
-        .getByText("That did not work: the gateway did not answer")
-        .waitFor();
+      await page.getByRole("alert").getByText("Failed: the gateway did not answer").waitFor();
       await page.getByRole("button", { name: "Close" }).click();
-      expect(await page.getByText("That did not work").count()).toBe(0);
+      expect(await page.getByText("Failed").count()).toBe(0);
     }));
 
   it("to be heard of is said, with what was last known", () =>
     within({ scenario: "lost" }, {}, async (page) => {
-      await page.getByRole("alert").getByText("What you see may be old.").waitFor();
-      expect(await sentence(page)).toBe("No word from the gateway");
-      expect(await page.getByText("Free. The next request starts at once.").count()).toBe(1);
+      await page.getByRole("alert").getByText("The values below may be out of date.").waitFor();
+      expect(await sentence(page)).toBe("Gateway not responding");
+      expect(await page.getByText("Idle. The next request starts immediately.").count()).toBe(1);
     }));
 });
 

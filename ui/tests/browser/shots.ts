@@ -1,7 +1,7 @@
 /**
  * Pictures of every state, in both themes and languages, and of the sizes and modes that only a
  * few need: `node tests/browser/shots.ts FOLDER [PART-OF-A-NAME]`. With `readme` for a part the
- * pictures that the README shows are taken anew, into `ui/shots`.
+ * pictures that the README shows are written to `ui/shots`.
  */
 import { readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 
 import { FakeSettings } from "../../src/host/fake/settings";
 import {
-  heard,
+  messageText,
   isKey,
   type Key,
   languages,
@@ -59,11 +59,11 @@ describe("the table of words", () => {
     expect(word("zh-CN", "item.tokens", { n: 1 })).toBe("1 个 token");
   });
 
-  it("leaves a place open that nobody fills, so that it is seen", () => {
+  it("leaves a placeholder without a value visible", () => {
     expect(word("en", "face.busy.answer")).toBe("Answering {app}");
   });
 
-  it("holds no word that nobody says", () => {
+  it("has no unused key", () => {
     const tray = new Set(Object.keys(JSON.parse(read("ui/src/i18n/tray.json")) as object));
     const said = sources.map(read).join("\n");
     const built = /^(app|code|member|why|said|face|phase|level|section|unit|fault|outcome)\./;
@@ -117,43 +117,11 @@ describe("what the gateway says", () => {
     }
   });
 
-  it("is translated sentence by sentence: each outage has its words", () => {
-    const outages = /impl fmt::Display for Outage \{[\s\S]*?\n\}\n/.exec(advice)?.[0] ?? "";
-    const sentences = [...outages.matchAll(/"([A-Z][^"]+)"/g)].map(([, text]) => text ?? "");
-    expect(sentences.length).toBeGreaterThan(9);
-    for (const sentence of sentences) {
-      expect(heard("zh-CN", sentence), sentence).not.toBe(sentence);
-      expect(heard("en", sentence)).toBe(sentence);
-    }
-  });
-
-  it("tells of a death in all its parts", () => {
-    const deaths = [...read("src/refusal/death.rs").matchAll(/"(The model server's[^"]+)"/g)];
-    expect(deaths.length).toBeGreaterThan(3);
-    for (const [, death] of deaths) {
-      const said = (death ?? "").replace(/\{\w+\}/, "9");
-      const full = `${said}, and memory was short at that moment, after 12 minutes (it held 5.6 GiB; 412 MiB of RAM was available)`;
-      for (const sentence of [said, full, `${said}, after 1 second (it held 5.6 GiB)`]) {
-        const chinese = heard("zh-CN", sentence);
-        expect(chinese, sentence).not.toMatch(/[a-z]{4,}/);
-        if (sentence === full) expect(chinese).toMatch(/12.*5\.6 GiB.*412 MiB/);
-      }
-    }
-  });
-
-  it.each([
-    "RAM available 412 MiB of 32.0 GiB (1 %), no worse for a while",
-    "RAM available 2.7 GiB of 32.0 GiB (8 %), 12.40 % of the time lost waiting for memory",
-    "12.40 % of the time lost waiting for memory",
-    "VRAM free 380 MiB of 12.0 GiB on RTX 4070, 512 MiB taken by others since the model was loaded",
-  ])("names the reading that counts: %s", (cause) => {
-    expect(heard("zh-CN", cause)).not.toMatch(/[a-z]{4,}/);
-  });
-
-  it("keeps its numbers when it is translated", () => {
-    const cause = "RAM available 412 MiB of 32.0 GiB (1 %)";
-    expect(heard("zh-CN", cause)).toContain("412 MiB / 32.0 GiB");
-    expect(heard("zh-CN", "something nobody foresaw")).toBe("something nobody foresaw");
+  it("is put into words by its code and values", () => {
+    const message = { code: "process_exited", params: { status: 1 } };
+    expect(messageText("en", message)).toBe("The model server’s process exited with status 1");
+    expect(messageText("zh-CN", message)).toBe("模型服务器的进程已退出，状态 1");
+    expect(messageText("en", { code: "from_the_future", params: {} })).toBe("from_the_future");
   });
 
   it("has a name and a reason for every setting, and the English reason is the gateway's", () => {
@@ -171,7 +139,7 @@ describe("what the gateway says", () => {
   });
 
   it("names every state in words", () => {
-    const snapshot = read("src/record/snapshot.rs");
+    const snapshot = read("src/telemetry/snapshot.rs");
     const face = /pub enum Face \{[\s\S]*?\n\}/.exec(snapshot)?.[0] ?? "";
     const states = [...face.matchAll(/^ {4}([A-Z]\w+),/gm)].map(([, name]) =>
       (name ?? "").replace(/(?<!^)([A-Z])/g, "_$1").toLowerCase(),

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { FakeSettings } from "../../src/host/fake/settings";
 import type { Kind } from "../../src/host/types";
-import { apps, hasCalled } from "../../src/views/connect/apps";
+import { apps, firstRequests, hasCalled, snippet } from "../../src/views/connect/apps";
 import { isLocked, read, sections, usual, written } from "../../src/views/settings/members";
 import { isKey } from "../../src/i18n/translate";
 
@@ -67,26 +67,25 @@ describe("the apps", () => {
     for (const app of apps) expect(isKey(app.where), app.id).toBe(true);
   });
 
-  it("are pointed at the gateway, by an address that names them where they take one", () => {
+  it("get the gateway's URL, with a prefix that names the app", () => {
     for (const app of apps) {
-      const text = app.text("http://127.0.0.1:11411", "qwen3:8b");
-      expect(text, app.id).toContain("127.0.0.1:11411");
-      if (text.includes("/app/")) expect(text, app.id).toContain(`/app/${app.id}`);
+      const text = snippet(app, "http://127.0.0.1:11411", "qwen3:8b");
+      expect(text, app.id).toContain(`http://127.0.0.1:11411${app.path}`);
+      if (app.id !== "openai")
+        expect(app.path, app.id).toMatch(new RegExp(`^/app/${app.id}(/v1)?$`));
     }
   });
 
-  it("that want no /v1 get none", () => {
-    for (const id of ["ollama", "claude-code", "cline", "cherry-studio"]) {
-      const text = apps.find((app) => app.id === id)?.text("http://h:1", "m");
-      expect(text, id).not.toContain("/v1");
-    }
-  });
-
-  it("are known by their prefix or by the name they call themselves", () => {
+  it("are recognized by their prefix or by their own name", () => {
     const app = (id: string) => apps.find((one) => one.id === id)!;
     expect(hasCalled(app("zed"), new Set(["Zed"]))).toBe(true);
-    expect(hasCalled(app("claude-code"), new Set(["claude-cli"]))).toBe(true);
+    expect(hasCalled(app("aider"), new Set(["litellm"]))).toBe(true);
     expect(hasCalled(app("openai"), new Set(["openai-python"]))).toBe(true);
     expect(hasCalled(app("jan"), new Set(["zed"]))).toBe(false);
+  });
+
+  it("match first_requests.json, which a test of the gateway sends", async () => {
+    const text = `${JSON.stringify(firstRequests(), null, 2)}\n`;
+    await expect(text).toMatchFileSnapshot("../../src/views/connect/first_requests.json");
   });
 });

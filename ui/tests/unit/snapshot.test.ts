@@ -3,12 +3,12 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { FIXED_NOW, names, scenario } from "../../src/host/fake/scenarios";
-import { inLine, inSlot, statusText, tone } from "../../src/state/status_text";
+import { queuedItems, runningItems, statusText, tone } from "../../src/state/status_text";
 import { windowBar } from "../../src/state/window";
 import { isKey } from "../../src/i18n/translate";
 
 const golden: unknown = JSON.parse(
-  readFileSync(new URL("../../../src/record/snapshot.golden.json", import.meta.url), "utf8"),
+  readFileSync(new URL("../../../src/telemetry/snapshot.golden.json", import.meta.url), "utf8"),
 );
 const unnamed = { app: "an app", model: "a model", server: "a server" };
 const at = (ms: number): string => new Date(ms).toISOString().slice(11, 16);
@@ -42,7 +42,7 @@ describe("the fake's snapshots", () => {
   });
 });
 
-describe("the statusText on top", () => {
+describe("the status text", () => {
   it.each([
     ["starting", "face.starting"],
     ["new", "face.ready"],
@@ -65,23 +65,23 @@ describe("the statusText on top", () => {
 
   it("blames the port only where the port is in the way", () => {
     const { snapshot } = scenario("not_serving", FIXED_NOW);
-    snapshot.notices = [{ code: "start_failed", text: "listen: no address" }];
+    snapshot.notices = [{ code: "start_failed", params: { error: "listen: no address" } }];
     expect(statusText(snapshot, unnamed, at).key).toBe("face.not_serving.failed");
-    snapshot.notices = [{ code: "port_refused", text: "127.0.0.1:80 is reserved" }];
+    snapshot.notices = [{ code: "port_refused", params: { address: "127.0.0.1:80" } }];
     expect(statusText(snapshot, unnamed, at).key).toBe("face.not_serving.refused");
   });
 
   it("names who is answered, and a nameless one as well as can be", () => {
     const { snapshot } = scenario("busy", FIXED_NOW);
-    expect(statusText(snapshot, unnamed, at).places["app"]).toBe("Zed");
+    expect(statusText(snapshot, unnamed, at).params["app"]).toBe("Zed");
     snapshot.queue.items.forEach((item) => (item.app = null));
-    expect(statusText(snapshot, unnamed, at).places["app"]).toBe("an app");
+    expect(statusText(snapshot, unnamed, at).params["app"]).toBe("an app");
   });
 
   it("counts where several are answered at once", () => {
     const { snapshot } = scenario("busy", FIXED_NOW);
     snapshot.queue.items.push({ ...snapshot.queue.items[0]!, id: "b" });
-    expect(statusText(snapshot, unnamed, at)).toEqual({ key: "face.busy.many", places: { n: 2 } });
+    expect(statusText(snapshot, unnamed, at)).toEqual({ key: "face.busy.many", params: { n: 2 } });
   });
 
   it("always has words and a tone", () => {
@@ -94,11 +94,11 @@ describe("the statusText on top", () => {
 });
 
 describe("slot and line", () => {
-  it("are told apart by position, the line in its order", () => {
+  it("are split into running and queued by position", () => {
     const { snapshot } = scenario("full", FIXED_NOW);
     snapshot.queue.items.reverse();
-    expect(inSlot(snapshot).map((item) => item.app)).toEqual(["Zed"]);
-    expect(inLine(snapshot).map((item) => item.position)).toEqual([
+    expect(runningItems(snapshot).map((item) => item.app)).toEqual(["Zed"]);
+    expect(queuedItems(snapshot).map((item) => item.position)).toEqual([
       1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
     ]);
   });

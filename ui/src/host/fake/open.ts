@@ -13,7 +13,7 @@ const PACE_MS = 250;
 
 const spans = { "15m": 15 * 60_000, "1h": 3_600_000, tomorrow: 18 * 3_600_000 };
 
-/** Opens the door; the page's address chooses what is behind it. */
+/** Opens the fake host; the page's address chooses its state. */
 export function open(): Host {
   const wish = new URLSearchParams(location.search);
   return fake({
@@ -57,7 +57,10 @@ export function fake(wish: FakeWish): Host {
   async function act<T>(name: string, then: () => T): Promise<T> {
     await new Promise((done) => setTimeout(done, 20));
     if (wish.fail === name) {
-      throw { code: "FAILED", text: "the gateway did not answer" } satisfies Fault;
+      throw {
+        code: "FAILED",
+        message: { code: "failed", params: { error: "the gateway did not answer" } },
+      } satisfies Fault;
     }
     return then();
   }

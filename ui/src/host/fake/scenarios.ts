@@ -79,11 +79,12 @@ function short(snapshot: Snapshot, level: "elevated" | "high" | "critical", mib:
   const size = mib < 1024 ? `${mib} MiB` : `${(mib / 1024).toFixed(1)} GiB`;
   snapshot.pressure.level = level;
   snapshot.pressure.ram = { total, available };
-  snapshot.pressure.cause = `RAM available ${size} of 32.0 GiB (${percent} %)`;
+  const params = { available: size, total: "32.0 GiB", percent };
+  snapshot.pressure.cause = { code: "ram_low", params };
   snapshot.plan = {
-    elevated: { rung: 1, ceiling: 2048, reason: snapshot.pressure.cause },
-    high: { rung: 2, ceiling: 1024, reason: snapshot.pressure.cause },
-    critical: { rung: 3, ceiling: null, reason: snapshot.pressure.cause },
+    elevated: { rung: 1, ceiling: 2048, reason: "pressure" as const },
+    high: { rung: 2, ceiling: 1024, reason: "pressure" as const },
+    critical: { rung: 3, ceiling: null, reason: "pressure" as const },
   }[level];
 }
 
@@ -99,12 +100,11 @@ function failed(snapshot: Snapshot, now: number, state: Face, times: number): vo
     available: 0.4 * GIB,
     lived_ms: 5 * 3_600_000,
     at_ms: now - 35_000,
-    text: "The model server's process is gone, and memory was short at that moment, after 5 hours (it held 5.6 GiB; 412 MiB of RAM was available)",
   };
   snapshot.health = {
     state: "down",
     consecutive_failures: times,
-    last_error: death.text,
+    last_error: { code: "process_gone", params: {} },
     cooldown_ms: state === "cooling" ? 11_200 : 0,
     last_ok_ms: now - 38_000,
   };
@@ -191,7 +191,7 @@ const changes: { [name: string]: Change } = {
   },
   down: (s, now) => {
     failed(s, now, "down", 7);
-    s.health.last_error = "The model server is not running: the connection was refused";
+    s.health.last_error = { code: "connection_refused", params: {} };
     s.health.last_ok_ms = now - 14 * 60_000;
   },
   stalled: (s, now) => {
@@ -236,12 +236,9 @@ const changes: { [name: string]: Change } = {
     s.notices = [
       {
         code: "several_servers",
-        text: "Several model servers run: http://127.0.0.1:11434, http://127.0.0.1:1234. The first is used; set upstream.base_url to choose another",
+        params: { list: "http://127.0.0.1:11434, http://127.0.0.1:1234" },
       },
-      {
-        code: "silent_truncation",
-        text: "The model server read far fewer tokens than it was sent: it cut a chat silently. Set window.context to the window it really has",
-      },
+      { code: "silent_truncation", params: {} },
     ];
   },
 };
@@ -261,8 +258,7 @@ function withoutServer(now: number, state: Face): Snapshot {
   snapshot.health = {
     state: state === "no_server" ? "down" : "unknown",
     consecutive_failures: state === "no_server" ? 1 : 0,
-    last_error:
-      state === "no_server" ? "No model server was found on ports 11434, 1234 and 8080" : null,
+    last_error: state === "no_server" ? { code: "none_found", params: {} } : null,
     cooldown_ms: state === "no_server" ? 7400 : 0,
     last_ok_ms: null,
   };
@@ -293,7 +289,10 @@ export function scenario(name: string, now: number): Scenario {
     case "not_serving": {
       const snapshot = withoutServer(now, "not_serving");
       snapshot.notices = [
-        { code: "port_taken", text: "127.0.0.1:11411 is held by python3 (process 2841)" },
+        {
+          code: "port_taken",
+          params: { address: "127.0.0.1:11411", program: "python3 (pid 2841)" },
+        },
       ];
       return { ...plain, snapshot };
     }

@@ -1,4 +1,4 @@
-/** Settings behind the fake door: the real members, written to nowhere. */
+/** Settings of the fake host: the real settings, not saved. */
 import type { Changed, Kind, Member, Origin, SettingsPage, Unit, Value } from "../types";
 import raw from "./members.json";
 

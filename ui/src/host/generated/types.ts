@@ -64,7 +64,7 @@ recent: Array<Record>,
 /**
  * What a person should know and can act on.
  */
-notices: Array<Notice>, };
+notices: Array<Message>, };
 
 export type Face = "starting" | "ready" | "busy" | "waiting" | "degraded" | "loading" | "cooling" | "down" | "paused" | "no_server" | "not_serving";
 
@@ -130,7 +130,7 @@ export type Queue = {
  */
 running: number, 
 /**
- * Requests in line.
+ * Queued requests.
  */
 waiting: number, 
 /**
@@ -138,7 +138,7 @@ waiting: number,
  */
 max_waiting: number, 
 /**
- * All of them: those that run first, then the line in its order.
+ * All of them: the running ones first, then the queue in its order.
  */
 items: Array<Item>, };
 
@@ -152,7 +152,7 @@ id: string,
  */
 app: string | null, 
 /**
- * 0 in the slot, 1 at the head of the line.
+ * 0 in the slot, 1 at the front of the queue.
  */
 position: number, 
 /**
@@ -196,9 +196,9 @@ state: HealthState,
  */
 consecutive_failures: number, 
 /**
- * The last failure, in the program's own words.
+ * The last failure.
  */
-last_error: string | null, 
+last_error: Message | null, 
 /**
  * Cooldown left; 0 when there is none.
  */
@@ -216,9 +216,9 @@ export type Pressure = {
  */
 level: Level, 
 /**
- * The reading and the number that caused it.
+ * The reading that caused it, with its numbers.
  */
-cause: string | null, 
+cause: Message | null, 
 /**
  * Main memory.
  */
@@ -284,9 +284,9 @@ rung: number,
  */
 ceiling: number | null, 
 /**
- * Why it is not 0.
+ * Why it is not 0: `waiting` or `pressure`.
  */
-reason: string | null, };
+reason: "waiting" | "pressure" | null, };
 
 export type Window = { 
 /**
@@ -378,11 +378,7 @@ lived_ms: number | null,
 /**
  * When its end was seen, in Unix milliseconds.
  */
-at_ms: number, 
-/**
- * The same in words.
- */
-text: string, };
+at_ms: number, };
 
 export type Swap = { 
 /**
@@ -420,15 +416,15 @@ granted: number | null,
  */
 grant_reason: "waiting" | "pressure" | "window" | "preset" | null, };
 
-export type Notice = { 
+export type Message = { 
 /**
- * A stable word for it, so that the panel has its own sentence.
+ * Which message; its texts are under `said.<code>`.
  */
 code: string, 
 /**
- * What happened and what to do, in English.
+ * The values in the text, by name.
  */
-text: string, };
+params: { [name: string]: string | number }, };
 
 export type Latency = { 
 /**
@@ -693,7 +689,7 @@ page: SettingsPage,
 /**
  * What a person should know of how it was written.
  */
-note: string | null, } | { 
+note: Message | null, } | { 
 /**
  * Always false.
  */
@@ -809,8 +805,8 @@ export type Fault = {
  */
 code: Reason, 
 /**
- * What happened, in a sentence.
+ * What happened.
  */
-text: string, };
+message: Message, };
 
 export type Reason = "NOT_SERVING" | "NOT_FOUND" | "REFUSED" | "FAILED";

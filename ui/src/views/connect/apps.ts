@@ -1,228 +1,270 @@
 /**
- * Client apps and how each is pointed at OneSlot. Names and texts to paste are the apps' own and
- * the same in every language; where they go and what to mind is in the words.
+ * Client apps, and how each one is pointed at OneSlot. Only apps that work with the routes the
+ * gateway serves are listed: OpenAI's chat completions and model list.
  *
- * An app prefix in the address names the caller; `calls` are the names it may go by without one.
+ * Names and texts to paste are the app's own and the same in every language; where the text goes
+ * and what often goes wrong is in `i18n/connect.json`. `first_requests.json` holds the first
+ * requests of each app: a test of the gateway sends them.
  */
 import type { Key } from "../../i18n/translate";
 
 export interface App {
   id: string;
   name: string;
-  /** Names in records, lower case, by which it is known to have called. */
-  calls: string[];
+  /** Names in records, lower case, that belong to this app when it uses no app prefix. */
+  aliases: string[];
+  /** Path of the base URL that the text contains. */
+  path: string;
   /** Where the text goes. */
   where: Key;
   /** What goes wrong most often. */
-  mind: Key | null;
-  /** The text to paste, for a base address and a model. */
-  text: (base: string, model: string) => string;
+  hint: Key | null;
+  /** The text to paste, for a base URL (origin and `path`) and a model. */
+  text: (url: string, model: string) => string;
+  /** What the app sends first, in order. */
+  first: FirstRequest[];
 }
 
-/** Whether one of the names that called is this app's. */
+/** One request; its path is relative to the app's base URL. */
+export interface FirstRequest {
+  method: "GET" | "POST";
+  path: string;
+  body?: unknown;
+}
+
+/** Whether any of these names belongs to the app. */
 export function hasCalled(app: App, seen: ReadonlySet<string>): boolean {
-  for (const name of seen) if (isCall(app, name)) return true;
+  for (const name of seen) if (isNameOf(app, name)) return true;
   return false;
 }
 
-/** Whether the name is this app's. */
-export function isCall(app: App, name: string): boolean {
+/** Whether the name belongs to the app. */
+export function isNameOf(app: App, name: string): boolean {
   const lower = name.toLowerCase();
-  return lower === app.id || app.calls.includes(lower);
+  return lower === app.id || app.aliases.includes(lower);
 }
 
-const under = (base: string, id: string): string => `${base}/app/${id}`;
-const hostAndPort = (base: string): string => base.replace(/^https?:\/\//, "");
+/** The text to paste, for a gateway at `origin`. */
+export function snippet(app: App, origin: string, model: string): string {
+  return app.text(origin + app.path, model);
+}
+
+const messages = [{ role: "user", content: "Say hello." }];
+
+function chat(stream: boolean, path = "/chat/completions"): FirstRequest {
+  return { method: "POST", path, body: { model: "m", messages, stream } };
+}
+
+const models: FirstRequest = { method: "GET", path: "/models" };
 
 export const apps: App[] = [
   {
     id: "open-webui",
     name: "Open WebUI",
-    calls: ["openwebui", "open webui"],
+    aliases: ["openwebui", "open webui"],
+    path: "/app/open-webui/v1",
     where: "app.open-webui.where",
-    mind: "app.open-webui.mind",
-    text: (base) => `OPENAI_API_BASE_URL=${under(base, "open-webui")}/v1\nOPENAI_API_KEY=oneslot`,
+    hint: "app.open-webui.hint",
+    text: (url) => `OPENAI_API_BASE_URL=${url}\nOPENAI_API_KEY=oneslot`,
+    first: [models, chat(true)],
   },
   {
     id: "zed",
     name: "Zed",
-    calls: [],
+    aliases: [],
+    path: "/app/zed/v1",
     where: "app.zed.where",
-    mind: "app.zed.mind",
-    text: (base) => json({ language_models: { ollama: { api_url: under(base, "zed") } } }),
+    hint: "app.zed.hint",
+    text: (url, model) =>
+      json({
+        language_models: {
+          openai_compatible: {
+            OneSlot: {
+              api_url: url,
+              available_models: [{ name: model, display_name: model, max_tokens: 8192 }],
+            },
+          },
+        },
+      }),
+    first: [chat(true)],
   },
   {
     id: "continue",
     name: "Continue",
-    calls: ["continue-dev"],
+    aliases: ["continue-dev"],
+    path: "/app/continue/v1",
     where: "app.continue.where",
-    mind: "app.continue.mind",
-    text: (base, model) =>
+    hint: null,
+    text: (url, model) =>
       [
         "models:",
         "  - name: OneSlot",
         "    provider: openai",
         `    model: ${model}`,
-        `    apiBase: ${under(base, "continue")}/v1`,
+        `    apiBase: ${url}`,
         "    apiKey: oneslot",
+        "    roles: [chat, edit, apply]",
       ].join("\n"),
+    first: [chat(true)],
   },
   {
     id: "cline",
     name: "Cline",
-    calls: [],
+    aliases: [],
+    path: "/app/cline/v1",
     where: "app.cline.where",
-    mind: "app.cline.mind",
-    text: (base) => under(base, "cline"),
-  },
-  {
-    id: "claude-code",
-    name: "Claude Code",
-    calls: ["claude-cli", "claude-code"],
-    where: "app.claude-code.where",
-    mind: "app.claude-code.mind",
-    text: (base, model) =>
-      json({
-        env: {
-          ANTHROPIC_BASE_URL: under(base, "claude-code"),
-          ANTHROPIC_AUTH_TOKEN: "oneslot",
-          ANTHROPIC_MODEL: model,
-        },
-      }),
-  },
-  {
-    id: "codex",
-    name: "Codex CLI",
-    calls: ["codex_cli_rs", "codex-cli"],
-    where: "app.codex.where",
-    mind: "app.codex.mind",
-    text: (base, model) =>
-      [
-        `model = "${model}"`,
-        'model_provider = "oneslot"',
-        "",
-        "[model_providers.oneslot]",
-        'name = "OneSlot"',
-        `base_url = "${under(base, "codex")}/v1"`,
-        'wire_api = "responses"',
-      ].join("\n"),
+    hint: "app.cline.hint",
+    text: (url) => url,
+    first: [chat(true)],
   },
   {
     id: "opencode",
     name: "opencode",
-    calls: [],
+    aliases: [],
+    path: "/app/opencode/v1",
     where: "app.opencode.where",
-    mind: "app.opencode.mind",
-    text: (base, model) =>
+    hint: "app.opencode.hint",
+    text: (url, model) =>
       json({
         provider: {
           oneslot: {
             npm: "@ai-sdk/openai-compatible",
-            options: { baseURL: `${under(base, "opencode")}/v1` },
+            options: { baseURL: url },
             models: { [model]: {} },
           },
         },
       }),
+    first: [chat(true)],
   },
   {
     id: "aider",
     name: "aider",
-    calls: ["litellm"],
+    aliases: ["litellm"],
+    path: "/app/aider/v1",
     where: "app.aider.where",
-    mind: "app.aider.mind",
-    text: (base) => `OLLAMA_API_BASE=${under(base, "aider")}`,
-  },
-  {
-    id: "ollama",
-    name: "Ollama CLI",
-    calls: ["ollama-python", "ollama-js"],
-    where: "app.ollama.where",
-    mind: "app.ollama.mind",
-    text: (base) => `OLLAMA_HOST=${under(base, "ollama")}`,
+    hint: "app.aider.hint",
+    text: (url) => `OPENAI_API_BASE=${url}\nOPENAI_API_KEY=oneslot`,
+    first: [chat(true)],
   },
   {
     id: "openai",
     name: "OpenAI SDK",
-    calls: ["openai-python", "openai-node"],
+    aliases: ["openai-python", "openai-node"],
+    path: "/v1",
     where: "app.openai.where",
-    mind: "app.openai.mind",
-    text: (base) => `OPENAI_BASE_URL=${base}/v1\nOPENAI_API_KEY=oneslot`,
+    hint: "app.openai.hint",
+    text: (url) => `OPENAI_BASE_URL=${url}\nOPENAI_API_KEY=oneslot`,
+    first: [models, chat(false), chat(true)],
   },
   {
     id: "langchain",
     name: "LangChain",
-    calls: [],
+    aliases: [],
+    path: "/app/langchain/v1",
     where: "app.langchain.where",
-    mind: "app.langchain.mind",
-    text: (base) => `OPENAI_API_BASE=${under(base, "langchain")}/v1\nOPENAI_API_KEY=oneslot`,
+    hint: "app.langchain.hint",
+    text: (url) => `OPENAI_API_BASE=${url}\nOPENAI_API_KEY=oneslot`,
+    first: [chat(false)],
   },
   {
     id: "obsidian-copilot",
     name: "Obsidian Copilot",
-    calls: ["obsidian"],
+    aliases: ["obsidian"],
+    path: "/app/obsidian-copilot/v1",
     where: "app.obsidian-copilot.where",
-    mind: "app.obsidian-copilot.mind",
-    text: (base) => under(base, "obsidian-copilot"),
+    hint: "app.obsidian-copilot.hint",
+    text: (url) => url,
+    first: [chat(true)],
   },
   {
     id: "jan",
     name: "Jan",
-    calls: [],
+    aliases: [],
+    path: "/app/jan/v1",
     where: "app.jan.where",
-    mind: "app.jan.mind",
-    text: (base) => `${under(base, "jan")}/v1`,
+    hint: "app.jan.hint",
+    text: (url) => url,
+    first: [models, chat(true)],
   },
   {
     id: "chatbox",
     name: "Chatbox",
-    calls: ["chatboxapp"],
+    aliases: ["chatboxapp"],
+    path: "/app/chatbox/v1",
     where: "app.chatbox.where",
-    mind: null,
-    text: (base) => under(base, "chatbox"),
+    hint: null,
+    text: (url) => url,
+    first: [models, chat(true)],
   },
   {
     id: "cherry-studio",
     name: "Cherry Studio",
-    calls: ["cherrystudio"],
+    aliases: ["cherrystudio"],
+    path: "/app/cherry-studio",
     where: "app.cherry-studio.where",
-    mind: "app.cherry-studio.mind",
-    text: (base) => under(base, "cherry-studio"),
+    hint: "app.cherry-studio.hint",
+    text: (url) => url,
+    first: [{ method: "GET", path: "/v1/models" }, chat(true, "/v1/chat/completions")],
   },
   {
     id: "librechat",
     name: "LibreChat",
-    calls: [],
+    aliases: [],
+    path: "/app/librechat/v1",
     where: "app.librechat.where",
-    mind: "app.librechat.mind",
-    text: (base, model) =>
+    hint: "app.librechat.hint",
+    text: (url, model) =>
       [
         "endpoints:",
         "  custom:",
-        '    - name: "Ollama (OneSlot)"',
+        '    - name: "OneSlot"',
         '      apiKey: "oneslot"',
-        `      baseURL: "${under(base, "librechat")}/v1/"`,
+        `      baseURL: "${url}"`,
         "      models:",
         `        default: ["${model}"]`,
         "        fetch: true",
       ].join("\n"),
+    first: [models, chat(true)],
   },
   {
     id: "anythingllm",
     name: "AnythingLLM",
-    calls: [],
+    aliases: [],
+    path: "/app/anythingllm/v1",
     where: "app.anythingllm.where",
-    mind: null,
-    text: (base) => under(base, "anythingllm"),
+    hint: null,
+    text: (url) => url,
+    first: [chat(true)],
   },
   {
     id: "raycast",
     name: "Raycast",
-    calls: [],
+    aliases: [],
+    path: "/app/raycast/v1",
     where: "app.raycast.where",
-    mind: "app.raycast.mind",
-    text: hostAndPort,
+    hint: null,
+    text: (url, model) =>
+      [
+        "providers:",
+        "  - id: oneslot",
+        "    name: OneSlot",
+        `    base_url: ${url}`,
+        "    models:",
+        `      - id: ${model}`,
+        `        name: ${model}`,
+        "        context: 8192",
+      ].join("\n"),
+    first: [chat(true)],
   },
 ];
+
+/** The contents of `first_requests.json`: what every app sends first, by path under the origin. */
+export function firstRequests(): { app: string; requests: FirstRequest[] }[] {
+  return apps.map(({ id, path, first }) => ({
+    app: id,
+    requests: first.map((request) => ({ ...request, path: path + request.path })),
+  }));
+}
 
 function json(value: unknown): string {
   return JSON.stringify(value, null, 2);
