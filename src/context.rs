@@ -62,7 +62,7 @@ pub struct Context {
     pub(crate) large: Semaphore,
     /// Held while the pause is written: the last writer wins.
     pub(crate) writing_pause: Mutex<()>,
-    pub(crate) log: Option<Log>,
+    pub(crate) log: Option<Arc<Log>>,
     pub(crate) token: ControlToken,
     pub(crate) state: StateDir,
     pub(crate) instance: Mutex<Option<Lock>>,
@@ -78,7 +78,7 @@ pub(crate) struct Parts {
     pub(crate) recorder: Recorder,
     pub(crate) upstream: CurrentUpstream,
     pub(crate) hop: Hop,
-    pub(crate) log: Option<Log>,
+    pub(crate) log: Option<Arc<Log>>,
     pub(crate) state: StateDir,
     pub(crate) lock: Lock,
     pub(crate) loaded: Loaded,

@@ -31,5 +31,6 @@ pub mod telemetry;
 pub mod context;
 pub mod server;
 pub mod monitor;
+pub mod control_client;
 pub mod demo;
 pub mod doctor;

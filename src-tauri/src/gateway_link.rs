@@ -1,171 +1,100 @@
-//! The gateway behind the tray: this program's own, or a running `oneslotd`'s.
+//! The gateway behind the tray: one in this program, or a running `oneslotd`.
 //!
-//! It lives on a thread of its own with a runtime of its own, so that nothing a window does can
-//! hold up a request. Everybody else sees it as the latest [`Shown`] and as wishes. Not here: what
-//! the gateway does with a wish.
+//! Both are followed and commanded over HTTP with the control token
+//! ([`oneslot::control_client`]), as the command line does. An own gateway runs on a thread and a
+//! runtime of its own, so that no window can delay a request. Not here: what a command does in the
+//! gateway.
 
-mod commands;
-mod own;
-mod remote;
+mod fault;
+mod follower;
+mod output;
+mod shared;
 mod supervisor;
 
 use std::io;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use http::Method;
 use oneslot::config::Sources;
-use oneslot::context::{Context as Gateway, Watcher};
-use oneslot::server::{self, Serve};
+use oneslot::control_client::{ControlClient, ControlError, PauseRequest, PauseUnload, Response};
+use oneslot::server;
 use oneslot::state::StateDir;
-use oneslot::telemetry::message::Fact;
-use oneslot::telemetry::snapshot::{Face, Snapshot};
+use oneslot::telemetry::snapshot::Snapshot;
+use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-use crate::startup_notices::Unlogged;
 use crate::tray_face::Whose;
-use remote::Remote;
+use shared::Shared;
 
-pub use commands::{Fault, Reason, chain};
+pub use fault::{Fault, Reason, chain};
+pub use shared::{Plan, Shown};
 
-/// How long requests that came after the toolkit fell may hold up the start anew. Those that were
-/// there hold it up for as long as they take; without a limit for the others it might never come.
-const FOR_LATE_ONES: Duration = Duration::from_secs(60);
+/// How long requests that arrive after a crash of the toolkit may delay the restart. Those that
+/// were in flight delay it until they end.
+const LATE_REQUESTS: Duration = Duration::from_secs(60);
 /// Between two looks at what is in flight, while the main thread waits for it.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-/// How long the first attempt to serve may hold up the toolkit: the port is bound before it.
+/// How long the gateway may take to say what is in flight; then what was shown last counts.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the first attempt to serve may delay the toolkit: the port is bound before it.
 const BEFORE_TOOLKIT: Duration = Duration::from_secs(2);
-
-/// What is shown, at one moment.
-#[derive(Debug, Clone, Default)]
-pub struct Shown {
-    /// Names the gateway's run: with another one the snapshot's numbers begin anew.
-    pub run: String,
-    /// Whose gateway it is; `None` while there is none.
-    pub whose: Option<Whose>,
-    /// What it shows of itself.
-    pub snapshot: Arc<Snapshot>,
-    /// Why it cannot be heard, while it cannot.
-    pub silent: Option<String>,
-}
-
-/// What a gateway is started with.
-#[derive(Debug)]
-pub struct Plan {
-    /// Where settings come from.
-    pub sources: Sources,
-    /// Where state is kept.
-    pub state: StateDir,
-    /// What is behind an own gateway.
-    pub serve: Serve,
-}
 
 /// The gateway's thread, seen from the others.
 #[derive(Debug)]
-pub struct Serving {
+pub struct GatewayLink {
     shared: Arc<Shared>,
     runtime: Handle,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the threads share.
+/// A person looks: events show running answers as they grow, and the gateway probes more often,
+/// until it is dropped.
 #[derive(Debug)]
-struct Shared {
-    plan: Plan,
-    shown: watch::Sender<Shown>,
-    behind: RwLock<Behind>,
-    /// How many look.
-    viewers: watch::Sender<usize>,
-    /// The state that was logged last.
-    reported: Reported,
-    /// Notified after a change that may let it serve.
-    again: Notify,
-    ends: watch::Sender<bool>,
-    /// Somebody asked the program to end.
-    asked: watch::Sender<bool>,
-    unlogged: Unlogged,
-    /// The toolkit fell, and the program starts anew.
-    anew: AtomicBool,
-}
+pub struct Viewer(Arc<Shared>);
 
-/// The last state that was logged or printed, so that a state is reported once.
-#[derive(Debug, Default)]
-struct Reported(Mutex<Option<String>>);
-
-impl Reported {
-    /// Whether `text` differs from what was reported last; it is what was reported last from now
-    /// on.
-    fn is_new(&self, text: &str) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = last.as_deref() != Some(text);
-        *last = Some(text.to_owned());
-        is_new
-    }
-
-    /// The state that was reported is over.
-    fn forget(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
-/// Who answers wishes now.
-#[derive(Debug, Clone, Default)]
-enum Behind {
-    #[default]
-    Nobody,
-    Own(Arc<GatewayBox>),
-    Daemon(Arc<Remote>),
-}
-
-/// The own gateway; it has no form to print.
-struct GatewayBox(Arc<Gateway>);
-
-/// Somebody who looks: updates come at full pace, and the gateway probes more often, until it is
-/// dropped. A daemon is told by the way in which its events are followed.
-pub struct Viewer {
-    shared: Arc<Shared>,
-    _watcher: Option<Watcher>,
-}
-
-impl Serving {
-    /// Starts the thread, and waits until it serves, is the face of one that does, or cannot.
+impl GatewayLink {
+    /// Starts the thread, and waits until it serves, follows a daemon, or cannot serve.
     ///
     /// # Errors
-    /// There is no thread or no runtime to be had.
+    /// There is no thread or no runtime.
     pub fn start(plan: Plan) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let handle = runtime.handle().clone();
-        let shared = Arc::new(Shared {
-            plan,
-            shown: watch::Sender::new(Shown::default()),
-            behind: RwLock::default(),
-            viewers: watch::Sender::new(0),
-            reported: Reported::default(),
-            again: Notify::new(),
-            ends: watch::Sender::new(false),
-            asked: watch::Sender::new(false),
-            unlogged: Unlogged::default(),
-            anew: AtomicBool::new(false),
-        });
-        let kept = Arc::clone(&shared);
+        let shared = Arc::new(Shared::new(plan));
+        let supervised = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("oneslot-gateway".to_owned())
             .spawn(move || {
-                runtime.block_on(supervisor::keep(kept));
+                runtime.block_on(supervisor::run(supervised));
                 server::end(runtime);
             })?;
-        let serving = Self {
+        let link = Self {
             shared,
             runtime: handle,
             thread: Mutex::new(Some(thread)),
         };
-        serving.wait_for_first();
-        Ok(serving)
+        link.wait_for_first();
+        Ok(link)
+    }
+
+    fn wait_for_first(&self) {
+        let mut shown = self.shown();
+        let (sender, first) = mpsc::channel();
+        self.runtime.spawn(async move {
+            let known = |shown: &Shown| !shown.run.is_empty();
+            let _ = shown.wait_for(known).await;
+            let _ = sender.send(());
+        });
+        // What takes longer is shown when it comes.
+        let _ = first.recv_timeout(BEFORE_TOOLKIT);
     }
 
     /// The latest state, and each one after it.
@@ -178,38 +107,9 @@ impl Serving {
         &self.runtime
     }
 
-    /// Asks the program to end, as a signal does.
-    pub fn ask_to_end(&self) {
-        self.shared.asked.send_replace(true);
-    }
-
-    /// Whether somebody asked the program to end.
-    pub fn is_asked_to_end(&self) -> bool {
-        *self.shared.asked.borrow()
-    }
-
-    /// Resolves when somebody asks the program to end.
-    pub async fn asked_to_end(&self) {
-        let mut asked = self.shared.asked.subscribe();
-        // The sender lives in what we hold.
-        let _ = asked.wait_for(|asked| *asked).await;
-    }
-
-    /// Where state is kept.
-    pub fn state(&self) -> &StateDir {
-        &self.shared.plan.state
-    }
-
-    /// The settings in use and where they came from; as they are on disk where no own gateway
-    /// runs.
-    ///
-    /// # Errors
-    /// Environment or flags are at fault.
-    pub fn loaded(&self) -> Result<oneslot::config::Loaded, oneslot::config::LoadError> {
-        match self.shared.behind() {
-            Behind::Own(gateway) => Ok((*gateway.0.loaded()).clone()),
-            Behind::Nobody | Behind::Daemon(_) => self.shared.plan.sources.load(),
-        }
+    /// Where state is kept, the logs too.
+    pub fn state_path(&self) -> &Path {
+        self.shared.plan.state.path()
     }
 
     /// Where settings come from.
@@ -222,55 +122,69 @@ impl Serving {
         self.shared.again.notify_one();
     }
 
-    /// Counts somebody who looks.
-    pub fn look(&self) -> Viewer {
-        let watcher = match self.shared.behind() {
-            Behind::Own(gateway) => Some(gateway.0.watch()),
-            Behind::Nobody | Behind::Daemon(_) => None,
-        };
+    /// Counts a viewer.
+    pub fn view(&self) -> Viewer {
         self.shared.viewers.send_modify(|viewers| *viewers += 1);
-        self.nudge();
-        Viewer {
-            shared: Arc::clone(&self.shared),
-            _watcher: watcher,
-        }
+        Viewer(Arc::clone(&self.shared))
+    }
+}
+
+/// The end of the program, and its restart after a crash of the toolkit.
+impl GatewayLink {
+    /// Asks the program to end, as a signal does.
+    pub fn ask_to_end(&self) {
+        self.shared.asked.send_replace(true);
     }
 
-    /// Looks at the gateway again although it changed nothing.
-    fn nudge(&self) {
-        self.shared.shown.send_modify(|_| {});
+    /// Whether the program was asked to end.
+    pub fn is_asked_to_end(&self) -> bool {
+        *self.shared.asked.borrow()
     }
 
-    /// Waits, without a runtime, until an own gateway has nothing in flight or somebody asks the
-    /// program to end. Requests that come meanwhile hold it up for a minute at most.
-    pub fn wait_to_start_anew(&self) {
-        self.shared.anew.store(true, Ordering::Relaxed);
+    /// Resolves when the program is asked to end.
+    pub async fn asked_to_end(&self) {
+        let mut asked = self.shared.asked.subscribe();
+        // The sender lives as long as `self`.
+        let _ = asked.wait_for(|asked| *asked).await;
+    }
+
+    /// Waits, without a runtime, until an own gateway has nothing in flight or the program is
+    /// asked to end. Requests that arrive meanwhile delay it by a minute at most.
+    pub fn wait_to_restart(&self) {
+        self.shared.restarts.store(true, Ordering::Relaxed);
         let early = self.in_flight();
         let mut waited = Duration::ZERO;
-        while !self.is_asked_to_end() && holds_up(&early, &self.in_flight(), waited) {
+        while !self.is_asked_to_end() && delays_restart(&early, &self.in_flight(), waited) {
             thread::sleep(BETWEEN_LOOKS);
             waited += BETWEEN_LOOKS;
         }
     }
 
-    /// Whether the toolkit fell and the program is about to start anew: nothing can be shown.
-    pub fn starts_anew(&self) -> bool {
-        self.shared.anew.load(Ordering::Relaxed)
+    /// Whether the toolkit crashed and the program is about to restart: nothing can be shown.
+    pub fn restarts(&self) -> bool {
+        self.shared.restarts.load(Ordering::Relaxed)
     }
 
-    /// The requests that an own gateway has, by their ids.
+    /// The ids of the requests that an own gateway has.
     fn in_flight(&self) -> Vec<String> {
-        match self.shared.behind() {
-            Behind::Own(gateway) => {
-                let items = gateway.0.snapshot().queue.items;
-                items.into_iter().map(|item| item.id).collect()
-            }
-            Behind::Nobody | Behind::Daemon(_) => Vec::new(),
+        let shown = self.shared.shown.borrow().clone();
+        if shown.whose != Some(Whose::Own) {
+            return Vec::new();
         }
+        let (sender, answer) = mpsc::channel();
+        let state = self.shared.plan.state.clone();
+        self.runtime.spawn(async move {
+            let _ = sender.send(status(&state).await);
+        });
+        let queue = match answer.recv_timeout(STATUS_TIMEOUT) {
+            Ok(Ok(snapshot)) => snapshot.queue,
+            Ok(Err(_)) | Err(_) => shown.snapshot.queue.clone(),
+        };
+        queue.items.into_iter().map(|item| item.id).collect()
     }
 
-    /// Stops an own gateway in order and ends the thread. What runs gets `timeouts.shutdown_s`.
-    /// Whoever calls it while another one does waits for the same end.
+    /// Shuts an own gateway down and ends the thread. Running requests get the shutdown timeout.
+    /// A second caller waits for the same end.
     pub fn stop(&self) {
         self.shared.ends.send_replace(true);
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -279,89 +193,101 @@ impl Serving {
             let _ = thread.join();
         }
     }
+}
 
-    /// Where the running gateway's lock, names and token are.
-    pub(crate) fn log_dir(&self) -> PathBuf {
-        self.shared.plan.state.path().to_owned()
+/// Commands of a person. Each fails if no gateway serves, it is not reached, or it refuses.
+impl GatewayLink {
+    /// The gateway, as the lock file names it now.
+    fn client(&self) -> Result<ControlClient, Fault> {
+        Ok(ControlClient::find(&self.shared.plan.state)?)
     }
 
-    fn wait_for_first(&self) {
-        let mut shown = self.shown();
-        let (told, first) = std::sync::mpsc::channel();
-        self.runtime.spawn(async move {
-            let known = |shown: &Shown| !shown.run.is_empty();
-            let _ = shown.wait_for(known).await;
-            let _ = told.send(());
-        });
-        // Whatever takes longer than this is shown when it comes.
-        let _ = first.recv_timeout(BEFORE_TOOLKIT);
+    /// Pauses, and unloads the model as well where that was asked for.
+    ///
+    /// # Errors
+    /// See above; or the model server does not unload.
+    pub async fn pause(&self, pause: PauseRequest) -> Result<(), Fault> {
+        match self.client()?.pause(pause).await? {
+            None | Some(PauseUnload::Done(_)) => Ok(()),
+            Some(PauseUnload::Failed { error }) => Err(Fault::refused(error)),
+        }
+    }
+
+    /// Resumes.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn resume(&self) -> Result<(), Fault> {
+        self.client()?.resume().await?;
+        Ok(())
+    }
+
+    /// Ends a cooldown and probes; returns when the probe was answered.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn check(&self) -> Result<(), Fault> {
+        self.client()?.check::<IgnoredAny>().await?;
+        Ok(())
+    }
+
+    /// Unloads the model once the slot is free; gives the names of the unloaded models.
+    ///
+    /// # Errors
+    /// See above; or the model server does not unload.
+    pub async fn unload(&self) -> Result<Vec<String>, Fault> {
+        Ok(self.client()?.unload().await?.models)
+    }
+
+    /// Stops the running answers; queued requests stay queued.
+    ///
+    /// # Errors
+    /// See above.
+    pub async fn stop_answers(&self) -> Result<(), Fault> {
+        let client = self.client()?;
+        let items = client.status::<Snapshot>().await?.queue.items;
+        for item in items.iter().filter(|item| item.position == 0) {
+            match client.cancel(&item.id).await {
+                // It has ended meanwhile.
+                Err(error) if error.is_not_found() => {}
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancels one request, queued or running.
+    ///
+    /// # Errors
+    /// See above; or it has ended.
+    pub async fn cancel(&self, id: &str) -> Result<(), Fault> {
+        Ok(self.client()?.cancel(id).await?)
+    }
+
+    /// Sends a request as any app would, with the control token; gives the response once its
+    /// headers have come, a refusal too.
+    ///
+    /// # Errors
+    /// No gateway serves, or it is not reached.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Response, Fault> {
+        let client = self.client()?;
+        Ok(client.request(Method::POST, path, Some(body)).await?)
     }
 }
 
-impl Shared {
-    fn behind(&self) -> Behind {
-        let behind = self.behind.read().unwrap_or_else(PoisonError::into_inner);
-        behind.clone()
-    }
-
-    fn put_behind(&self, behind: Behind) {
-        *self.behind.write().unwrap_or_else(PoisonError::into_inner) = behind;
-    }
-
-    fn is_seen(&self) -> bool {
-        *self.viewers.borrow() > 0
-    }
-
-    /// A state without a gateway: what keeps it from serving, as a notice.
-    fn show_not_serving(&self, listen: Vec<String>, fact: Fact) {
-        self.unlogged
-            .tell(&fact.to_string(), self.plan.state.path());
-        self.show_nobody("none".to_owned(), listen, fact, None);
-    }
-
-    /// The daemon has ended, for this reason; whether it comes back is not known yet. A panel keeps
-    /// what it was told last.
-    fn show_gone(&self, reason: String) {
-        let run = self.shown.borrow().run.clone();
-        let silent = Some(reason.clone());
-        self.show_nobody(run, Vec::new(), Fact::DaemonGone { reason }, silent);
-    }
-
-    fn show_nobody(&self, run: String, listen: Vec<String>, fact: Fact, silent: Option<String>) {
-        let snapshot = Snapshot {
-            seq: self.shown.borrow().snapshot.seq + 1,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            now_ms: u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0),
-            state: Face::NotServing,
-            listen,
-            notices: vec![fact.message()],
-            ..Snapshot::default()
-        };
-        self.put_behind(Behind::Nobody);
-        self.shown.send_replace(Shown {
-            run,
-            whose: None,
-            snapshot: Arc::new(snapshot),
-            silent,
-        });
-    }
+async fn status(state: &StateDir) -> Result<Snapshot, ControlError> {
+    ControlClient::find(state)?.status().await
 }
 
-/// Whether these requests, of which some were there early, are waited for any longer.
-fn holds_up(early: &[String], now: &[String], waited: Duration) -> bool {
+/// Whether these requests, some of which were in flight early, delay the restart any longer.
+fn delays_restart(early: &[String], now: &[String], waited: Duration) -> bool {
     now.iter()
-        .any(|id| waited < FOR_LATE_ONES || early.contains(id))
+        .any(|id| waited < LATE_REQUESTS || early.contains(id))
 }
 
 impl Drop for Viewer {
     fn drop(&mut self) {
-        self.shared.viewers.send_modify(|viewers| *viewers -= 1);
-    }
-}
-
-impl std::fmt::Debug for GatewayBox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Gateway(…)")
+        self.0.viewers.send_modify(|viewers| *viewers -= 1);
     }
 }
 
@@ -370,27 +296,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_that_keep_coming_do_not_hold_up_a_start_anew_for_ever() {
+    fn late_requests_do_not_delay_a_restart_for_ever() {
         let ids = |ids: &[&str]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
         let early = ids(&["early"]);
         let soon = Duration::from_secs(59);
         let late = Duration::from_secs(60);
-        assert!(holds_up(&early, &ids(&["late"]), soon), "it may yet end");
-        assert!(!holds_up(&early, &ids(&["late"]), late), "that is enough");
+        assert!(delays_restart(&early, &ids(&["late"]), soon), "it may end");
+        assert!(!delays_restart(&early, &ids(&["late"]), late));
         assert!(
-            holds_up(&early, &ids(&["late", "early"]), late),
-            "an answer that ran when the toolkit fell is whole, however long it is"
+            delays_restart(&early, &ids(&["late", "early"]), late),
+            "an answer that ran when the toolkit crashed is never cut"
         );
-        assert!(!holds_up(&early, &[], Duration::ZERO), "nothing is left");
-    }
-
-    #[test]
-    fn a_state_is_reported_once_and_again_after_a_change() {
-        let reported = Reported::default();
-        assert!(reported.is_new("port taken"));
-        assert!(!reported.is_new("port taken"), "every five seconds");
-        assert!(reported.is_new("no such address"));
-        reported.forget();
-        assert!(reported.is_new("no such address"), "after it had served");
+        assert!(!delays_restart(&early, &[], Duration::ZERO), "none is left");
     }
 }

@@ -1,20 +1,19 @@
 //! OneSlot's tray: the gateway in a program with an icon, a menu and a panel.
 //!
-//! It decides nothing about requests. The gateway runs on its own thread ([`serving`]); what it
-//! shows becomes a face by a pure function ([`mod@face`]), which is drawn ([`tray`]); what a
-//! person asks for goes back as a wish ([`act`], [`commands`]). The panel is a window that exists
-//! only while it is open ([`panel`]).
+//! It decides nothing about requests. The gateway runs on its own thread ([`gateway_link`]); its
+//! state becomes a face by a pure function ([`mod@tray_face`]), which is drawn ([`tray`]); what a
+//! person asks for goes back as a command ([`menu_actions`], [`commands`]). The panel is a window
+//! that exists only while it is open ([`panel`]).
 
 pub mod args;
 pub mod platform;
-pub mod toolkit_crash;
 pub mod single_instance;
+pub mod toolkit_crash;
 
 // The gateway, seen from here.
 pub mod gateway_link;
-pub mod startup_notices;
 pub mod preferences;
-pub mod incidents;
+pub mod startup_notices;
 
 // The face.
 pub mod i18n;

@@ -3,52 +3,61 @@
 use std::sync::Arc;
 
 use jiff::{ToSpan as _, ZonedDateTime};
-use oneslot::scheduler::pause::Running;
-use tauri::AppHandle;
+use oneslot::control_client::PauseRequest;
+use tauri::{AppHandle, Manager as _};
 
-use crate::app::App;
-use crate::gateway_link::{Fault, Serving};
+use crate::clipboard::Clipboard;
+use crate::gateway_link::{Fault, GatewayLink};
+use crate::i18n::Words;
+use crate::notifications::Notification;
+use crate::preferences::Preferences;
+use crate::tray::{self, Tray};
 use crate::tray_face::{Action, Dialect, Span};
-use crate::{autostart, notifications, open_path, panel};
+use crate::{autostart, open_path, panel};
 
 /// The hour at which "tomorrow" begins.
 const MORNING: i8 = 8;
 
-/// Does what a row asks for. Returns at once; what takes time goes on beside.
-pub fn carry_out(app: &AppHandle, wish: Action) {
-    let own = App::of(app);
-    let serving = Arc::clone(&own.serving);
-    match wish {
+/// A row was pressed.
+pub fn pressed(app: &AppHandle, id: &str) {
+    if let Some(action) = tray::action(id) {
+        carry_out(app, action);
+    }
+}
+
+/// Does what a row asks for. Returns at once; what takes time runs in the background.
+fn carry_out(app: &AppHandle, action: Action) {
+    let link = Arc::clone(&app.state::<Arc<GatewayLink>>());
+    match action {
         Action::Status | Action::Memory | Action::PauseFor | Action::CopyFor | Action::Line(_) => {}
         Action::Open => panel::open(app),
-        Action::Pause(span) => beside(app, "menu.pause", async move {
-            serving
-                .pause(until(span, &ZonedDateTime::now()), Running::Finish)
-                .await
+        Action::Pause(span) => spawn(app, "menu.pause", async move {
+            let until_ms = pause_end(span, &ZonedDateTime::now());
+            let pause = PauseRequest {
+                until_ms,
+                ..PauseRequest::default()
+            };
+            link.pause(pause).await
         }),
-        Action::Resume => beside(app, "menu.resume", async move { serving.resume().await }),
-        Action::Check => beside(app, "menu.check", async move { serving.check().await }),
-        Action::Stop => beside(
-            app,
-            "menu.stop",
-            async move { serving.stop_answers().await },
-        ),
-        Action::Unload => beside(app, "menu.unload", async move {
-            serving.unload().await.map(|_| ())
+        Action::Resume => spawn(app, "menu.resume", async move { link.resume().await }),
+        Action::Check => spawn(app, "menu.check", async move { link.check().await }),
+        Action::Stop => spawn(app, "menu.stop", async move { link.stop_answers().await }),
+        Action::Unload => spawn(app, "menu.unload", async move {
+            link.unload().await.map(|_| ())
         }),
-        Action::Copy(dialect) => told(app, "menu.copy", copy(app, &base_url(&serving, dialect))),
+        Action::Copy(dialect) => report(app, "menu.copy", copy(app, &base_url(&link, dialect))),
         Action::Login => {
             let starts = autostart::starts(app);
-            told(app, "menu.login", autostart::set(app, !starts));
-            own.redraw();
+            report(app, "menu.login", autostart::set(app, !starts));
+            app.state::<Tray>().redraw();
         }
-        Action::Logs => beside(app, "menu.logs", async move { open_logs(&serving).await }),
-        Action::Quit => serving.ask_to_end(),
+        Action::Logs => spawn(app, "menu.logs", async move { open_logs(&link).await }),
+        Action::Quit => link.ask_to_end(),
     }
 }
 
 /// The end of a pause that begins `now`, in Unix milliseconds; `None` for one without an end.
-pub fn until(span: Span, now: &ZonedDateTime) -> Option<i64> {
+pub fn pause_end(span: Span, now: &ZonedDateTime) -> Option<i64> {
     let end = match span {
         Span::Open => return None,
         Span::Quarter => now.checked_add(15.minutes()),
@@ -58,13 +67,13 @@ pub fn until(span: Span, now: &ZonedDateTime) -> Option<i64> {
             morning.to_zoned_datetime(now.time_zone().clone())
         }),
     };
-    // A clock beyond all calendars has no end to give: until resumed is the safe reading.
+    // With a clock beyond all calendars: until resumed is the safe reading.
     Some(end.ok()?.timestamp().as_millisecond())
 }
 
 /// The base URL for clients of a kind: the first address on loopback.
-pub fn base_url(serving: &Serving, dialect: Dialect) -> String {
-    let shown = serving.shown();
+fn base_url(link: &GatewayLink, dialect: Dialect) -> String {
+    let shown = link.shown();
     let shown = shown.borrow();
     let listen = &shown.snapshot.listen;
     let own = listen.iter().find(|address| address.starts_with("127."));
@@ -79,33 +88,34 @@ pub fn base_url(serving: &Serving, dialect: Dialect) -> String {
 /// # Errors
 /// The desktop did not take it.
 pub fn copy(app: &AppHandle, text: &str) -> Result<(), Fault> {
-    let put = App::of(app).clipboard.put(text);
+    let put = app.state::<Clipboard>().put(text);
     put.map_err(|error| Fault::failed(&error))
 }
 
 /// Opens the folder that the logs are in.
 ///
 /// # Errors
-/// It is gone, or the desktop has no program for it.
-pub async fn open_logs(serving: &Serving) -> Result<(), Fault> {
-    open_path::path(serving.log_dir()).await
+/// It does not exist, or the desktop has no program for it.
+pub async fn open_logs(link: &GatewayLink) -> Result<(), Fault> {
+    open_path::path(link.state_path().to_owned()).await
 }
 
-fn beside(
+fn spawn(
     app: &AppHandle,
-    what: &'static str,
+    row: &'static str,
     work: impl Future<Output = Result<(), Fault>> + Send + 'static,
 ) {
     let app = app.clone();
-    tauri::async_runtime::spawn(async move { told(&app, what, work.await) });
+    tauri::async_runtime::spawn(async move { report(&app, row, work.await) });
 }
 
-/// A menu that is closed can show no failure: who pressed a row in vain is told by the desktop.
-/// `what` is the key of its words.
-fn told(app: &AppHandle, what: &str, done: Result<(), Fault>) {
+/// A closed menu cannot show a failure, so a notification does. `row` is the key of its words.
+fn report(app: &AppHandle, row: &str, done: Result<(), Fault>) {
     if let Err(fault) = done {
-        tracing::warn!(what, fault = %fault.message, "a row of the menu was not carried out");
-        notifications::tell(app, &App::of(app).refusal(what, &fault));
+        tracing::warn!(row, fault = %fault.message, "menu action failed");
+        let language = app.state::<Arc<Preferences>>().language();
+        let words = app.state::<Words>();
+        Notification::of_failure(row, &fault.message, &words, language).send(app);
     }
 }
 
@@ -118,10 +128,10 @@ mod tests {
     fn tomorrow_is_eight_in_the_morning_also_over_a_clock_change() {
         let now: ZonedDateTime = "2026-03-28T22:10:00[Europe/Berlin]".parse().unwrap();
         let eight: ZonedDateTime = "2026-03-29T08:00:00[Europe/Berlin]".parse().unwrap();
-        let end = until(Span::Tomorrow, &now).unwrap();
+        let end = pause_end(Span::Tomorrow, &now).unwrap();
         assert_eq!(end, eight.timestamp().as_millisecond());
-        let after = until(Span::Hour, &now).unwrap() - now.timestamp().as_millisecond();
+        let after = pause_end(Span::Hour, &now).unwrap() - now.timestamp().as_millisecond();
         assert_eq!(after, 3_600_000);
-        assert_eq!(until(Span::Open, &now), None, "a person ends it");
+        assert_eq!(pause_end(Span::Open, &now), None, "a person ends it");
     }
 }

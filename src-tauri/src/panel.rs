@@ -3,11 +3,29 @@
 //! A web process that dies takes nothing with it: its window goes, and comes again once. Not
 //! here: what it shows (`ui/`), and what it may ask for ([`crate::commands`]).
 
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
 use oneslot::state::durable;
 use tauri::{
     AppHandle, LogicalPosition, LogicalSize, Manager as _, WebviewUrl, WebviewWindow,
     WebviewWindowBuilder,
 };
+
+/// When the panel's web process crashed last; the toolkit keeps it.
+#[derive(Debug, Default)]
+pub struct Crashes(Mutex<Option<Timestamp>>);
+
+impl Crashes {
+    /// Notes a crash. Returns whether the panel may be opened again: one that crashes twice within
+    /// 30 s stays closed until a person asks for it.
+    fn note(&self) -> bool {
+        let now = Timestamp::now();
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = last.replace(now);
+        before.is_none_or(|before| (now - before).as_secs().abs() > 30)
+    }
+}
 
 /// The window's name; the capability is for this one alone.
 pub const LABEL: &str = "panel";
@@ -51,7 +69,7 @@ fn shown(app: &AppHandle) -> tauri::Result<()> {
         .min_inner_size(LEAST.0, LEAST.1)
         .center()
         .build()?;
-    crate::platform::heed_death(&window)?;
+    crate::platform::on_crash(&window, died)?;
     crate::platform::let_go(&window)?;
     make_room(&window, crate::platform::letters(&window))?;
     window.set_focus()
@@ -111,9 +129,9 @@ fn close_storage(app: &AppHandle) {
 }
 
 /// The window's web process died.
-pub fn died(window: &WebviewWindow) {
+fn died(window: &WebviewWindow) {
     let app = window.app_handle().clone();
-    let may_reopen = crate::app::App::of(&app).may_reopen();
+    let may_reopen = app.state::<Crashes>().note();
     tracing::warn!(may_reopen, "the panel's web process died");
     if let Err(error) = window.destroy() {
         tracing::warn!(%error, "the dead panel's window stays");

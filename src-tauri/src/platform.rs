@@ -3,8 +3,6 @@
 
 use tauri::{AppHandle, Builder, WebviewWindow, Wry};
 
-use crate::panel;
-
 /// Variables that must be set before the toolkit starts.
 ///
 /// * With the first and the last a graphics driver that fails cannot end the process, which would
@@ -86,8 +84,8 @@ pub fn own_file() -> std::io::Result<std::path::PathBuf> {
     }))
 }
 
-/// Adds what a system needs.
-pub fn plugins(builder: Builder<Wry>) -> Builder<Wry> {
+/// Adds what a system needs; `second_start` is called where a plugin reports one.
+pub fn plugins(builder: Builder<Wry>, second_start: fn(&AppHandle)) -> Builder<Wry> {
     #[cfg(not(target_os = "linux"))]
     let builder = builder.plugin(tauri_plugin_notification::init()).plugin(
         tauri_plugin_autostart::Builder::new()
@@ -96,9 +94,11 @@ pub fn plugins(builder: Builder<Wry>) -> Builder<Wry> {
             .build(),
     );
     #[cfg(windows)]
-    let builder = builder.plugin(tauri_plugin_single_instance::init(|app, _, _| {
-        panel::open(app)
+    let builder = builder.plugin(tauri_plugin_single_instance::init(move |app, _, _| {
+        second_start(app)
     }));
+    #[cfg(not(windows))]
+    let _ = second_start;
     builder
 }
 
@@ -112,11 +112,11 @@ pub fn settle(app: &AppHandle) {
     let _ = app;
 }
 
-/// Hears when the panel's web process dies.
+/// Calls `crashed` when the window's web process crashes.
 ///
 /// # Errors
 /// The window is gone already.
-pub fn heed_death(window: &WebviewWindow) -> tauri::Result<()> {
+pub fn on_crash(window: &WebviewWindow, crashed: fn(&WebviewWindow)) -> tauri::Result<()> {
     #[cfg(target_os = "linux")]
     {
         use webkit2gtk::WebViewExt as _;
@@ -125,12 +125,12 @@ pub fn heed_death(window: &WebviewWindow) -> tauri::Result<()> {
         window.with_webview(move |webview| {
             webview
                 .inner()
-                .connect_web_process_terminated(move |_, _| panel::died(&dead));
+                .connect_web_process_terminated(move |_, _| crashed(&dead));
         })
     }
     #[cfg(not(target_os = "linux"))]
     {
-        let _ = (window, panel::died);
+        let _ = (window, crashed);
         Ok(())
     }
 }

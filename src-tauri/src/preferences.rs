@@ -16,7 +16,7 @@ const APPS: usize = 200;
 
 /// What is kept, and where.
 #[derive(Debug)]
-pub struct Shell {
+pub struct Preferences {
     path: PathBuf,
     kept: Mutex<Kept>,
 }
@@ -89,7 +89,7 @@ impl Default for NotifySwitches {
     }
 }
 
-impl Shell {
+impl Preferences {
     /// What was kept in `state`; the defaults where nothing was, or nothing that can be read. What
     /// cannot be read is copied aside, since the next change replaces it.
     pub fn open(state: &StateDir) -> Self {
@@ -222,18 +222,18 @@ mod tests {
     fn what_is_kept_is_there_after_a_restart_and_a_damaged_file_is_not_fatal() {
         let temp = tempfile::tempdir().unwrap();
         let state = StateDir::open(temp.path()).unwrap();
-        let shell = Shell::open(&state);
+        let shell = Preferences::open(&state);
         let wish =
             serde_json::from_str(r#"{"language_wish": "zh-CN", "notify": {"memory": false}}"#);
         shell.change(&wish.unwrap()).unwrap();
-        let kept = Shell::open(&state).kept();
+        let kept = Preferences::open(&state).kept();
         assert_eq!(kept.language, LanguageWish::Chinese);
         assert!(!kept.notify.memory, "it was switched off");
         assert!(kept.notify.down, "the others stay");
         let path = temp.path().join("tray.json");
         for damage in [b"{".as_slice(), &[0; 400], br#"{"notify": 7}"#, b""] {
             std::fs::write(&path, damage).unwrap();
-            let shell = Shell::open(&state);
+            let shell = Preferences::open(&state);
             assert_eq!(shell.kept(), Kept::default());
             shell.keep().unwrap();
             let mut files = std::fs::read_dir(temp.path()).unwrap().flatten();
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn an_app_is_remembered_once() {
         let temp = tempfile::tempdir().unwrap();
-        let shell = Shell::open(&StateDir::open(temp.path()).unwrap());
+        let shell = Preferences::open(&StateDir::open(temp.path()).unwrap());
         let item = Item {
             app: Some("zed".to_owned()),
             ..Item::default()

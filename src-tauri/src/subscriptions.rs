@@ -1,4 +1,4 @@
-//! Panels that look: one channel each, numbered, at most four updates a second, none when closed.
+//! Open panels: one channel each, numbered, at most four updates a second, none when closed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use tauri::ipc::Channel;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::gateway_link::{Serving, Shown};
+use crate::gateway_link::{GatewayLink, Shown};
 
 /// Between two updates.
 const PACE: Duration = Duration::from_millis(250);
@@ -40,25 +40,25 @@ pub enum Update {
     },
 }
 
-/// All that look now.
+/// The open panels' subscriptions; the toolkit keeps them.
 #[derive(Debug, Default)]
-pub struct Watches {
+pub struct Subscriptions {
     next: AtomicU64,
     running: Mutex<HashMap<u64, JoinHandle<()>>>,
 }
 
-impl Watches {
+impl Subscriptions {
     /// Begins to send updates; gives the number that ends it.
-    pub fn begin(&self, serving: &Serving, channel: Channel<Update>) -> u64 {
+    pub fn begin(&self, link: &GatewayLink, channel: Channel<Update>) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        tracing::debug!(number, "somebody looks");
-        let viewer = serving.look();
-        let mut shown = serving.shown();
+        tracing::debug!(number, "a panel subscribed");
+        let viewer = link.view();
+        let mut shown = link.shown();
         let sending = async move {
             let _viewer = viewer;
-            let mut told = Told::default();
+            let mut sent = Sent::default();
             loop {
-                let update = told.update(&shown.borrow_and_update());
+                let update = sent.update(&shown.borrow_and_update());
                 if channel.send(update).is_err() {
                     return;
                 }
@@ -69,7 +69,7 @@ impl Watches {
                 }
             }
         };
-        let task = serving.runtime().spawn(sending);
+        let task = link.runtime().spawn(sending);
         self.lock().insert(number, task);
         number
     }
@@ -93,15 +93,15 @@ impl Watches {
     }
 }
 
-/// Which ended requests a panel has been told of: the run, how many, and the latest one's id.
+/// Which ended requests were sent to a panel: the run, how many, and the latest one's id.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Told {
+struct Sent {
     run: String,
     count: usize,
     latest: Option<String>,
 }
 
-impl Told {
+impl Sent {
     /// What is to be sent now.
     fn update(&mut self, shown: &Shown) -> Update {
         if let Some(reason) = &shown.silent {
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn requests_that_ended_are_sent_when_there_are_others_and_not_again() {
-        let mut told = Told::default();
-        let mut sent = |run, ids: &[&str]| match told.update(&shown(run, ids)) {
+        let mut sent = Sent::default();
+        let mut sent = |run, ids: &[&str]| match sent.update(&shown(run, ids)) {
             Update::Snapshot {
                 snapshot,
                 same_recent,

@@ -23,7 +23,7 @@ mod linux {
     use tray_icon::menu::MenuEvent;
 
     use super::display::End;
-    use crate::gateway_link::Serving;
+    use crate::gateway_link::GatewayLink;
 
     /// The name that [`crate::tray`] gives the row that ends the program.
     const QUIT: &str = "quit";
@@ -44,12 +44,12 @@ mod linux {
     /// Some parts log by `g_log`, which the default handler hears, and some in structured form, which
     /// only the writer hears. GDK's last words about a Wayland display are of the second kind, and
     /// it ends the process right after them.
-    pub fn toolkit(serving: &Arc<Serving>) {
-        let here = Arc::clone(serving);
+    pub fn toolkit(link: &Arc<GatewayLink>) {
+        let here = Arc::clone(link);
         glib::log_set_default_handler(move |domain, level, message| {
             heard(&here, level, domain.unwrap_or_default(), message);
         });
-        let here = Arc::clone(serving);
+        let here = Arc::clone(link);
         glib::log_set_writer_func(move |level, fields| {
             let field = |key| {
                 let of = fields.iter().find(|field| field.key() == key);
@@ -60,11 +60,11 @@ mod linux {
         });
     }
 
-    fn heard(serving: &Serving, level: LogLevel, domain: &str, message: &str) {
+    fn heard(link: &GatewayLink, level: LogLevel, domain: &str, message: &str) {
         let display = super::display::end(domain, message);
         if display == Some(End::Gone) {
             tracing::error!(message, "the display is gone; stopping");
-            serving.stop();
+            link.stop();
             return;
         }
         if level != LogLevel::Error && display.is_none() {
@@ -76,9 +76,9 @@ mod linux {
             message,
             "the toolkit cannot go on; starting anew when idle"
         );
-        serving.wait_to_start_anew();
-        serving.stop();
-        if serving.is_asked_to_end() {
+        link.wait_to_restart();
+        link.stop();
+        if link.is_asked_to_end() {
             end();
         }
         let failed = start_anew();
@@ -87,17 +87,17 @@ mod linux {
 
     /// Lets an end that is asked for come although the main thread hangs: a display that takes the
     /// connection and never answers holds it up for ever.
-    pub fn hang(serving: &Arc<Serving>) {
-        let runtime = serving.runtime().clone();
-        let serving = Arc::clone(serving);
+    pub fn hang(link: &Arc<GatewayLink>) {
+        let runtime = link.runtime().clone();
+        let link = Arc::clone(link);
         // Gone with the gateway's thread, where the main one ends in time.
         runtime.spawn(async move {
-            serving.asked_to_end().await;
+            link.asked_to_end().await;
             tokio::time::sleep(FOR_THE_MAIN_THREAD).await;
             // The gateway's own thread cannot wait for its own end.
             let ending = std::thread::Builder::new().name("oneslot-end".to_owned());
             let ended = ending.spawn(move || {
-                serving.stop();
+                link.stop();
                 end();
             });
             if let Err(error) = ended {
@@ -150,12 +150,12 @@ mod linux {
     impl Presses {
         /// Hears from now on. The toolkit hears too, but only where nobody did before it: this
         /// comes before the toolkit is built.
-        pub fn hear(serving: &Arc<Serving>) -> Self {
+        pub fn hear(link: &Arc<GatewayLink>) -> Self {
             let app = Arc::new(OnceLock::<AppHandle>::new());
-            let (serving, known) = (Arc::clone(serving), Arc::clone(&app));
+            let (link, known) = (Arc::clone(link), Arc::clone(&app));
             MenuEvent::set_event_handler(Some(move |pressed: MenuEvent| {
                 if pressed.id.as_ref() == QUIT {
-                    serving.ask_to_end();
+                    link.ask_to_end();
                 } else if let Some(app) = known.get() {
                     carry_out(app, pressed);
                 }
@@ -172,7 +172,8 @@ mod linux {
 
     fn carry_out(app: &AppHandle, pressed: MenuEvent) {
         let here = app.clone();
-        let sent = app.run_on_main_thread(move || crate::tray::pressed(&here, pressed.id.as_ref()));
+        let sent = app
+            .run_on_main_thread(move || crate::menu_actions::pressed(&here, pressed.id.as_ref()));
         if let Err(error) = sent {
             tracing::warn!(%error, "a row of the menu was not carried out");
         }
@@ -185,16 +186,16 @@ mod elsewhere {
 
     use tauri::AppHandle;
 
-    use crate::gateway_link::Serving;
+    use crate::gateway_link::GatewayLink;
 
     /// Nothing to keep from ending.
-    pub fn toolkit(_serving: &Arc<Serving>) {}
+    pub fn toolkit(_link: &Arc<GatewayLink>) {}
 
     /// The main thread waits for nobody there.
-    pub fn hang(_serving: &Arc<Serving>) {}
+    pub fn hang(_link: &Arc<GatewayLink>) {}
 
     /// A display that goes takes no program along.
-    pub fn display(_serving: &Arc<Serving>) {}
+    pub fn display(_link: &Arc<GatewayLink>) {}
 
     /// The toolkit hears rows that are pressed.
     #[derive(Debug)]
@@ -202,7 +203,7 @@ mod elsewhere {
 
     impl Presses {
         /// Hears nothing.
-        pub fn hear(_serving: &Arc<Serving>) -> Self {
+        pub fn hear(_link: &Arc<GatewayLink>) -> Self {
             Self
         }
 

@@ -12,22 +12,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tauri::tray::{MouseButton, MouseButtonState, TrayIcon, TrayIconBuilder, TrayIconEvent};
-use tauri::{AppHandle, Wry};
+use tauri::{AppHandle, Manager as _, Wry};
+use tokio::sync::Notify;
 
-use crate::app::App;
-use crate::tray_face::Face;
-use crate::{menu_actions, panel};
+use crate::panel;
+use crate::tray_face::{Action, Face};
 
 use menu::Drawn;
 
-/// The icon, where there is a place for one.
+/// The icon, where there is a place for one; the toolkit keeps it.
 #[derive(Default)]
 pub struct Tray {
-    /// The latest face that nobody has drawn yet: faces that come faster than they can be drawn
+    /// The latest face that is not drawn yet: faces that come faster than they can be drawn
     /// replace each other.
     wanted: Mutex<Option<Face>>,
     inner: Mutex<Inner>,
     has_place: AtomicBool,
+    redraw: Notify,
 }
 
 #[derive(Default)]
@@ -43,6 +44,16 @@ impl Tray {
         self.has_place() && lock(&self.inner).icon.is_some()
     }
 
+    /// Asks for a drawing although the gateway changed nothing.
+    pub fn redraw(&self) {
+        self.redraw.notify_one();
+    }
+
+    /// Resolves when a drawing was asked for.
+    pub async fn redraw_asked(&self) {
+        self.redraw.notified().await;
+    }
+
     fn has_place(&self) -> bool {
         self.has_place.load(Ordering::Relaxed)
     }
@@ -55,20 +66,19 @@ impl Tray {
 
 /// Draws a face as soon as the main thread can.
 pub fn draw(app: &AppHandle, face: Face) {
-    let own = App::of(app);
-    let waits = lock(&own.tray.wanted).replace(face).is_some();
-    if waits {
+    let is_pending = lock(&app.state::<Tray>().wanted).replace(face).is_some();
+    if is_pending {
         return;
     }
     let here = app.clone();
     let sent = app.run_on_main_thread(move || {
-        let own = App::of(&here);
-        let Some(face) = lock(&own.tray.wanted).take() else {
+        let tray = here.state::<Tray>();
+        let Some(face) = lock(&tray.wanted).take() else {
             return;
         };
-        let mut inner = lock(&own.tray.inner);
+        let mut inner = lock(&tray.inner);
         // The place may have come before there was a face to put there.
-        let drawn = if inner.icon.is_none() && own.tray.has_place() {
+        let drawn = if inner.icon.is_none() && tray.has_place() {
             inner.face = Some(face.clone());
             inner.make(&here, &face)
         } else {
@@ -80,14 +90,14 @@ pub fn draw(app: &AppHandle, face: Face) {
     });
     if sent.is_err() {
         // The program is ending; there is nothing left to draw on.
-        lock(&own.tray.wanted).take();
+        lock(&app.state::<Tray>().wanted).take();
     }
 }
 
 /// Makes the icon if there is none yet and a face is known; call it on the main thread.
 pub fn make(app: &AppHandle) {
-    let own = App::of(app);
-    let mut inner = lock(&own.tray.inner);
+    let tray = app.state::<Tray>();
+    let mut inner = lock(&tray.inner);
     if inner.icon.is_some() {
         return;
     }
@@ -98,11 +108,9 @@ pub fn make(app: &AppHandle) {
     }
 }
 
-/// A row was pressed.
-pub fn pressed(app: &AppHandle, id: &str) {
-    if let Some(wish) = ids::wish(id) {
-        menu_actions::carry_out(app, wish);
-    }
+/// What the row of that name asks for.
+pub fn action(id: &str) -> Option<Action> {
+    ids::action(id)
 }
 
 /// The icon was clicked: that shows the panel and changes nothing.

@@ -4,50 +4,14 @@
 //! here: how a row is drawn ([`crate::tray`]) and what it does ([`crate::menu_actions`]).
 
 mod menu;
+mod seen;
 mod status_text;
 
-use jiff::tz::TimeZone;
-use oneslot::telemetry::snapshot::{self, Snapshot};
-
-use crate::i18n::{Language, Words};
+use oneslot::telemetry::snapshot;
 
 pub use menu::{Action, Dialect, Kind, Row, Span};
+pub use seen::{Login, Seen, Whose};
 pub use status_text::{DAEMON_GONE, is_daemon_gone, is_port_taken};
-
-/// Everything that a face is made of.
-#[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
-    /// What the gateway shows of itself.
-    pub snapshot: &'a Snapshot,
-    /// Whose gateway it is.
-    pub gateway: Whose,
-    /// What happens at login.
-    pub login: Login,
-    /// The words.
-    pub words: &'a Words,
-    /// The language to say them in.
-    pub language: Language,
-    /// Where the person's clock stands.
-    pub zone: &'a TimeZone,
-}
-
-/// Whose gateway is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
-    /// This program's own.
-    Own,
-    /// A running `oneslotd`'s; quitting leaves it running.
-    Daemon,
-}
-
-/// What happens at login.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Login {
-    /// Nothing.
-    Stays,
-    /// This program is started, hidden.
-    Starts,
-}
 
 /// What the tray shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,12 +48,6 @@ pub fn shape(face: snapshot::Face) -> &'static str {
         snapshot::Face::Paused => "paused",
         snapshot::Face::NoServer => "no_server",
         snapshot::Face::NotServing => "not_serving",
-    }
-}
-
-impl Seen<'_> {
-    fn say(&self, key: &str, places: &[(&str, &str)]) -> String {
-        self.words.say(self.language, key, places)
     }
 }
 

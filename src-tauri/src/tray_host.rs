@@ -3,10 +3,9 @@
 //! Without one the panel opens instead and says how to get one. Only Linux desktops come without;
 //! there the place is a D-Bus name that comes and goes.
 
-use tauri::AppHandle;
+use tauri::{AppHandle, Manager as _};
 
-use crate::app::App;
-use crate::tray;
+use crate::tray::{self, Tray};
 
 /// Makes the icon as soon as there is a place for it. `hidden`: nobody asked for a window, so one
 /// is shown only if no place comes while a desktop takes to start.
@@ -24,10 +23,10 @@ pub fn watch(app: &AppHandle, hidden: bool) {
 fn try_make(app: &AppHandle) {
     let here = app.clone();
     let sent = app.run_on_main_thread(move || {
-        let own = App::of(&here);
-        own.tray.note_place(true);
+        let tray = here.state::<Tray>();
+        tray.note_place(true);
         tray::make(&here);
-        own.redraw();
+        tray.redraw();
     });
     if let Err(error) = sent {
         tracing::warn!(%error, "no icon is made");
@@ -39,14 +38,14 @@ mod linux {
     use std::thread;
     use std::time::Duration;
 
-    use tauri::AppHandle;
+    use tauri::{AppHandle, Manager as _};
     use zbus::MatchRule;
     use zbus::blocking::{Connection, MessageIterator, fdo::DBusProxy};
     use zbus::message::Type;
 
     use super::try_make;
-    use crate::app::App;
     use crate::panel;
+    use crate::tray::Tray;
 
     const WATCHER: &str = "org.kde.StatusNotifierWatcher";
     /// A person who starts a program looks for it at once; a desktop that starts takes its time.
@@ -67,7 +66,7 @@ mod linux {
         });
         let falling_back = named("oneslot-fallback").spawn(move || {
             thread::sleep(patience);
-            if !App::of(&waits).tray.is_shown() {
+            if !waits.state::<Tray>().is_shown() {
                 panel::open(&waits);
             }
         });
@@ -107,7 +106,7 @@ mod linux {
         if has_place {
             try_make(app);
         } else {
-            App::of(app).tray.note_place(false);
+            app.state::<Tray>().note_place(false);
         }
         Ok(())
     }

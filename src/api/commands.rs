@@ -1,5 +1,4 @@
-//! The commands of the running gateway: check, cancel, stop and unload, as its own paths, the
-//! command line behind them, or a tray in the same program ask for them.
+//! The commands of the running gateway: check, cancel and unload, for its control routes.
 //!
 //! Not here: pause and resume, which survive a restart ([`crate::monitor::pause`]), and what the
 //! scheduler does then ([`crate::scheduler`]).
@@ -12,7 +11,6 @@ use crate::memory::readings::Freed;
 use crate::monitor;
 use crate::refusal::Refusal;
 use crate::scheduler::queue::{Delivery, RequestId};
-use crate::scheduler::slots::Occupant;
 use crate::scheduler::{Arrival, Ending, Event};
 use crate::telemetry::live_stats::LiveStats;
 use crate::upstream::UnloadError;
@@ -43,25 +41,6 @@ impl Context {
         self.scheduler
             .read(|_, waiters, _| waiters.contains_key(&id))
             .then(|| self.scheduler.send(Event::Cancelled { id }))
-    }
-
-    /// Cancels the requests that hold a slot; queued ones stay queued.
-    pub fn stop(&self) {
-        let running: Vec<RequestId> = self.scheduler.read(|scheduler, _, _| {
-            scheduler
-                .slots()
-                .iter()
-                .filter_map(|occupant| match occupant {
-                    Occupant::Checking { ticket } | Occupant::Running { ticket, .. } => {
-                        Some(ticket.id)
-                    }
-                    Occupant::Settling { .. } => None,
-                })
-                .collect()
-        });
-        for id in running {
-            self.scheduler.send(Event::Cancelled { id });
-        }
     }
 
     /// Unloads the model, queued as the request `id`, so that a running answer is not cut for it.

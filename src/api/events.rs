@@ -27,10 +27,12 @@ const BETWEEN_EVENTS: Duration = Duration::from_millis(250);
 /// While an answer runs and a person looks its tokens are shown this often: they change nothing
 /// else.
 const RUNNING_EVENT: Duration = Duration::from_millis(500);
-/// An event is sent this often although nothing changed, so that ages and countdowns go on …
+/// For a person who looks, an event is sent this often although nothing changed.
 const QUIET_EVENT: Duration = Duration::from_secs(10);
-/// … and this often where nothing counts down and no person looks.
+/// The same where no person looks: a sign of life.
 const UNSEEN_EVENT: Duration = Duration::from_secs(60);
+/// A cooldown is shown in seconds.
+const COUNTDOWN: Duration = Duration::from_secs(1);
 
 /// Begins an event stream. With `watched=yes` in the query a person looks at it: only then is the
 /// server probed more often.
@@ -73,17 +75,26 @@ struct Events {
     context: Arc<Context>,
 }
 
-impl Events {
-    /// When there is an event although nothing changed.
-    fn quiet(&self, shown: &Snapshot) -> Duration {
-        let counts_down = shown.state == Face::Cooling || shown.pause.is_some();
-        match &self.watcher {
-            Some(_) if shown.queue.running > 0 => RUNNING_EVENT,
-            Some(_) => QUIET_EVENT,
-            None if counts_down => QUIET_EVENT,
-            None => UNSEEN_EVENT,
-        }
+/// The time until an event is due although nothing changed.
+fn quiet(shown: &Snapshot, is_watched: bool) -> Duration {
+    let by_viewer = match is_watched {
+        true if shown.queue.running > 0 => RUNNING_EVENT,
+        true => QUIET_EVENT,
+        false => UNSEEN_EVENT,
+    };
+    time_left_changes(shown).map_or(by_viewer, |due| by_viewer.min(due))
+}
+
+/// The time until a cooldown or pause is shown with another time left, or ends.
+fn time_left_changes(shown: &Snapshot) -> Option<Duration> {
+    if shown.state == Face::Cooling {
+        // Its end changes the state, and no other event reports that.
+        let left = Duration::from_millis(shown.health.cooldown_ms.max(1));
+        return Some(left.min(COUNTDOWN));
     }
+    let left = shown.pause?.until_ms?.saturating_sub(shown.now_ms);
+    // To the moment at which a whole minute less is left.
+    Some(Duration::from_millis(left.saturating_sub(1) % 60_000 + 1))
 }
 
 async fn next_change(mut changes: watch::Receiver<u64>, quiet: Duration) -> watch::Receiver<u64> {
@@ -116,11 +127,61 @@ impl Body for Events {
             return Poll::Ready(None);
         }
         let snapshot = this.context.snapshot();
-        this.changes = Box::pin(next_change(changes, this.quiet(&snapshot)));
+        this.changes = Box::pin(next_change(
+            changes,
+            quiet(&snapshot, this.watcher.is_some()),
+        ));
         this.pace.as_mut().reset(Instant::now() + BETWEEN_EVENTS);
         let snapshot = serde_json::to_string(&snapshot).unwrap_or_default();
         Poll::Ready(Some(Ok(Frame::data(
             format!("data: {snapshot}\n\n").into(),
         ))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::snapshot::Pause;
+
+    fn snapshot(state: Face, left_ms: Option<u64>) -> Snapshot {
+        Snapshot {
+            state,
+            now_ms: 1_000_000,
+            pause: left_ms.map(|left| Pause {
+                until_ms: Some(1_000_000 + left),
+            }),
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn an_idle_follower_gets_one_event_a_minute() {
+        for state in [Face::Ready, Face::Down, Face::Busy] {
+            assert_eq!(quiet(&snapshot(state, None), false), UNSEEN_EVENT);
+        }
+    }
+
+    #[test]
+    fn a_cooldown_counts_by_seconds_and_a_pause_by_minutes() {
+        let mut cooling = snapshot(Face::Cooling, None);
+        cooling.health.cooldown_ms = 2_500;
+        assert_eq!(quiet(&cooling, false), COUNTDOWN);
+        cooling.health.cooldown_ms = 300;
+        assert_eq!(quiet(&cooling, false), Duration::from_millis(300));
+        for (left, due) in [(61_000, 1_000), (60_000, 60_000), (900_000, 60_000)] {
+            let paused = snapshot(Face::Paused, Some(left));
+            assert_eq!(quiet(&paused, false), Duration::from_millis(due));
+        }
+        let paused = snapshot(Face::Paused, Some(900_000));
+        assert_eq!(quiet(&paused, true), QUIET_EVENT);
+    }
+
+    #[test]
+    fn only_a_viewer_gets_the_tokens_of_a_running_answer() {
+        let mut running = snapshot(Face::Busy, None);
+        running.queue.running = 1;
+        assert_eq!(quiet(&running, true), RUNNING_EVENT);
+        assert_eq!(quiet(&running, false), UNSEEN_EVENT);
     }
 }

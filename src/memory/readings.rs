@@ -7,7 +7,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::config::{Sensitivity, Settings};
 use crate::memory::vram::{Card, MemoryKind, VramReader};
@@ -59,7 +59,8 @@ pub(crate) struct Held {
 
 /// What an unload gave back, in bytes, by readings before and after it; `null` where no
 /// reading exists.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Freed {
     /// What the model server's processes hold less; else how much more RAM is available.
     pub ram: Option<u64>,

@@ -53,7 +53,7 @@ pub struct Options {
     /// What is behind the gateway.
     pub serve: Serve,
     /// The log, so that a reloaded `log.level` takes effect; `None` for a gateway without one.
-    pub log: Option<Log>,
+    pub log: Option<Arc<Log>>,
 }
 
 /// What is behind the gateway.
@@ -159,7 +159,7 @@ fn build(
     loaded: Loaded,
     state: StateDir,
     lock: Lock,
-    log: Option<Log>,
+    log: Option<Arc<Log>>,
     demo: Option<BaseUrl>,
 ) -> (Arc<Context>, UnboundedReceiver<Effect>) {
     report_permissions(&state);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use oneslot::telemetry::message::Fact;
 use serde::{Deserialize, Serialize};
-use tauri::{AppHandle, State};
+use tauri::{AppHandle, Manager as _, State};
 
-use crate::app::App;
-use crate::gateway_link::{Fault, Reason};
+use crate::gateway_link::{Fault, GatewayLink, Reason};
 use crate::i18n::{Language, LanguageWish};
-use crate::preferences::{NotifySwitches, ShellWish};
+use crate::preferences::{NotifySwitches, Preferences, ShellWish};
+use crate::tray::Tray;
 use crate::tray_face::Whose;
 use crate::{autostart, menu_actions, open_path};
 
@@ -91,21 +91,19 @@ pub(super) async fn change_shell(app: AppHandle, wish: ShellWish) -> Result<Shel
     if let Some(starts) = wish.start_at_login {
         autostart::set(&app, starts)?;
     }
-    let own = App::of(&app);
-    own.shell
-        .change(&wish)
-        .map_err(|error| Fault::failed(&error))?;
-    own.redraw();
+    let preferences = app.state::<Arc<Preferences>>();
+    let changed = preferences.change(&wish);
+    changed.map_err(|error| Fault::failed(&error))?;
+    app.state::<Tray>().redraw();
     Ok(read(&app))
 }
 
 #[tauri::command]
-pub(super) async fn open(app: State<'_, App>, what: Opens) -> Result<(), Fault> {
-    let serving = Arc::clone(&app.serving);
+pub(super) async fn open(link: State<'_, Arc<GatewayLink>>, what: Opens) -> Result<(), Fault> {
     match what {
-        Opens::Logs => menu_actions::open_logs(&serving).await,
+        Opens::Logs => menu_actions::open_logs(&link).await,
         Opens::Config => {
-            let file = serving.sources().file.clone();
+            let file = link.sources().file.clone();
             // Before the first change there is no file, only the place for it.
             let there = if file.exists() {
                 Some(file)
@@ -133,9 +131,9 @@ pub(super) async fn copy(app: AppHandle, text: String) -> Result<(), Fault> {
 }
 
 fn read(app: &AppHandle) -> Shell {
-    let own = App::of(app);
-    let kept = own.shell.kept();
-    let whose = own.serving.shown().borrow().whose;
+    let preferences = app.state::<Arc<Preferences>>();
+    let kept = preferences.kept();
+    let whose = app.state::<Arc<GatewayLink>>().shown().borrow().whose;
     Shell {
         platform: if cfg!(target_os = "macos") {
             Platform::MacOs
@@ -148,12 +146,12 @@ fn read(app: &AppHandle) -> Shell {
             Some(Whose::Daemon) => Gateway::Daemon,
             Some(Whose::Own) | None => Gateway::Own,
         },
-        tray: if own.tray.is_shown() {
+        tray: if app.state::<Tray>().is_shown() {
             TrayState::Shown
         } else {
             TrayState::None
         },
-        language: own.shell.language(),
+        language: preferences.language(),
         language_wish: kept.language,
         start_at_login: autostart::starts(app),
         notify: kept.notify,

@@ -1,18 +1,17 @@
 //! Looking for model servers, and proving the one in use with a short prompt.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Response, StatusCode};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use http::StatusCode;
+use oneslot::control_client::Response;
 use oneslot::upstream::{PORTS, discover};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tauri::State;
 use tokio::time::{Instant, timeout};
 
-use crate::app::App;
-use crate::gateway_link::{Fault, Serving};
+use crate::gateway_link::{Fault, GatewayLink};
 
 /// Tokens of the test prompt's answer: enough to see it flow.
 const TOKENS: u64 = 24;
@@ -63,16 +62,14 @@ pub enum Proof {
 }
 
 #[tauri::command]
-pub(super) async fn find(app: State<'_, App>) -> Result<Vec<Found>, Fault> {
-    let serving = &app.serving;
+pub(super) async fn find(link: State<'_, Arc<GatewayLink>>) -> Result<Vec<Found>, Fault> {
     let (own, used) = {
-        let shown = serving.shown();
+        let shown = link.shown();
         let snapshot = &shown.borrow().snapshot;
         let own: Vec<_> = snapshot.listen.iter().flat_map(|one| one.parse()).collect();
         (own, snapshot.upstream.base_url.clone())
     };
-    let looking = async move { discover(&PORTS, &own).await };
-    let found = serving.on_thread(looking).await?;
+    let found = discover(&PORTS, &own).await;
     let found = found.map_err(|error| Fault::failed(&error))?;
     let server = |one: oneslot::upstream::Found| {
         let base_url = one.root.to_string();
@@ -87,13 +84,13 @@ pub(super) async fn find(app: State<'_, App>) -> Result<Vec<Found>, Fault> {
 }
 
 #[tauri::command]
-pub(super) async fn prove(app: State<'_, App>) -> Result<Proof, Fault> {
+pub(super) async fn prove(link: State<'_, Arc<GatewayLink>>) -> Result<Proof, Fault> {
     let model = {
-        let shown = app.serving.shown();
+        let shown = link.shown();
         let shown = shown.borrow();
         shown.snapshot.upstream.model.clone()
     };
-    match timeout(PATIENCE, ask(&app.serving, model)).await {
+    match timeout(PATIENCE, ask(&link, model)).await {
         Ok(proof) => proof,
         Err(_) => Ok(Proof::Refused {
             ok: false,
@@ -111,7 +108,7 @@ struct Heard {
     total_ms: u64,
 }
 
-async fn ask(serving: &Serving, model: Option<String>) -> Result<Proof, Fault> {
+async fn ask(link: &GatewayLink, model: Option<String>) -> Result<Proof, Fault> {
     let began = Instant::now();
     let mut body = json!({
         "messages": [{"role": "user", "content": "Say hello in one short sentence."}],
@@ -121,25 +118,16 @@ async fn ask(serving: &Serving, model: Option<String>) -> Result<Proof, Fault> {
     if let Some(model) = &model {
         body["model"] = json!(model);
     }
-    let coming = serving
-        .as_app("/app/OneSlot/v1/chat/completions", body)
-        .await?;
-    // The connection is driven by what is kept beside the answer, on the gateway's thread.
-    let (response, _moves) = coming.split();
+    let response = link.post("/app/OneSlot/v1/chat/completions", &body).await?;
     Ok(proof_in(&hear(response, began).await?, model))
 }
 
-async fn hear(response: Response<Incoming>, began: Instant) -> Result<Heard, Fault> {
+async fn hear(mut response: Response, began: Instant) -> Result<Heard, Fault> {
     let ms = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let (mut bytes, mut first_ms) = (Vec::new(), None);
     let status = response.status();
-    let mut answer = response.into_body();
-    while let Some(frame) = answer.frame().await {
-        let frame = frame.map_err(|error| Fault::failed(&error))?;
-        let Some(data) = frame.data_ref() else {
-            continue;
-        };
-        bytes.extend_from_slice(data);
+    while let Some(data) = response.chunk().await? {
+        bytes.extend_from_slice(&data);
         if first_ms.is_none() && !data.starts_with(b":") {
             first_ms = Some(ms());
         }

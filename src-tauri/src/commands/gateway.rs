@@ -1,19 +1,18 @@
-//! Watching the gateway, and the wishes that its menu has too.
+//! Following the gateway, and the actions that its menu has too.
 
 use std::sync::Arc;
 
-use oneslot::scheduler::pause::Running;
+use oneslot::control_client::PauseRequest;
 use serde::Deserialize;
 use tauri::State;
 use tauri::ipc::Channel;
 
-use crate::app::App;
-use crate::gateway_link::Fault;
+use crate::gateway_link::{Fault, GatewayLink};
 use crate::menu_actions;
-use crate::subscriptions::Update;
+use crate::subscriptions::{Subscriptions, Update};
 use crate::tray_face::Span;
 
-/// A wish to pause.
+/// A pause that a person asks for.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(deny_unknown_fields)]
@@ -39,55 +38,56 @@ enum WishedSpan {
     Open,
 }
 
+type Link<'a> = State<'a, Arc<GatewayLink>>;
+
 #[tauri::command]
-pub(super) fn watch(app: State<'_, App>, channel: Channel<Update>) -> u64 {
-    app.watches.begin(&app.serving, channel)
+pub(super) fn watch(
+    link: Link<'_>,
+    subscriptions: State<'_, Subscriptions>,
+    channel: Channel<Update>,
+) -> u64 {
+    subscriptions.begin(&link, channel)
 }
 
 #[tauri::command]
-pub(super) fn unwatch(app: State<'_, App>, watch: u64) {
-    app.watches.end(watch);
+pub(super) fn unwatch(subscriptions: State<'_, Subscriptions>, watch: u64) {
+    subscriptions.end(watch);
 }
 
 #[tauri::command]
-pub(super) async fn pause(app: State<'_, App>, wish: PauseWish) -> Result<(), Fault> {
-    let serving = Arc::clone(&app.serving);
-    let until = menu_actions::until(wish.span.into(), &jiff::ZonedDateTime::now());
-    let running = if wish.stop {
-        Running::Stop
-    } else {
-        Running::Finish
+pub(super) async fn pause(link: Link<'_>, wish: PauseWish) -> Result<(), Fault> {
+    let now = jiff::ZonedDateTime::now();
+    let pause = PauseRequest {
+        until_ms: menu_actions::pause_end(wish.span.into(), &now),
+        stop: wish.stop,
+        unload: wish.unload,
     };
-    serving.pause(until, running).await?;
-    if wish.unload {
-        serving.unload_now().await?;
-    }
-    Ok(())
+    link.pause(pause).await
 }
 
 #[tauri::command]
-pub(super) async fn resume(app: State<'_, App>) -> Result<(), Fault> {
-    app.serving.resume().await
+pub(super) async fn resume(link: Link<'_>) -> Result<(), Fault> {
+    link.resume().await
 }
 
 #[tauri::command]
-pub(super) async fn check(app: State<'_, App>) -> Result<(), Fault> {
-    app.serving.check().await
+pub(super) async fn check(link: Link<'_>) -> Result<(), Fault> {
+    link.check().await
 }
 
 #[tauri::command]
-pub(super) async fn unload(app: State<'_, App>) -> Result<Vec<String>, Fault> {
-    app.serving.unload().await
+pub(super) async fn unload(link: Link<'_>) -> Result<Vec<String>, Fault> {
+    link.unload().await
 }
 
 #[tauri::command]
-pub(super) async fn stop(app: State<'_, App>) -> Result<(), Fault> {
-    app.serving.stop_answers().await
+pub(super) async fn stop(link: Link<'_>) -> Result<(), Fault> {
+    link.stop_answers().await
 }
 
 #[tauri::command]
-pub(super) async fn cancel(app: State<'_, App>, id: String) -> Result<(), Fault> {
-    app.serving.cancel(&id).await
+pub(super) async fn cancel(link: Link<'_>, id: String) -> Result<(), Fault> {
+    link.cancel(&id).await
 }
 
 impl From<WishedSpan> for Span {

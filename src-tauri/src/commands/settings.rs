@@ -13,8 +13,7 @@ use oneslot::telemetry::message::{Fact, Message};
 use serde::{Deserialize, Serialize};
 use tauri::State;
 
-use crate::app::App;
-use crate::gateway_link::{self, Fault, Serving};
+use crate::gateway_link::{self, Fault, GatewayLink};
 
 pub use spelling::{Kind, Member, Origin, Unit, Value};
 
@@ -66,28 +65,26 @@ pub enum ListKind {
 }
 
 #[tauri::command]
-pub(super) async fn settings(app: State<'_, App>) -> Result<SettingsPage, Fault> {
-    page(app.serving.sources())
+pub(super) async fn settings(link: State<'_, Arc<GatewayLink>>) -> Result<SettingsPage, Fault> {
+    page(link.sources())
 }
 
 #[tauri::command]
 pub(super) async fn change(
-    app: State<'_, App>,
+    link: State<'_, Arc<GatewayLink>>,
     path: String,
     value: Option<Value>,
 ) -> Result<Changed, Fault> {
-    let serving = Arc::clone(&app.serving);
-    changed(&serving, &path, value)
+    changed(&link, &path, value)
 }
 
 #[tauri::command]
 pub(super) async fn allow(
-    app: State<'_, App>,
+    link: State<'_, Arc<GatewayLink>>,
     kind: ListKind,
     value: String,
 ) -> Result<Changed, Fault> {
-    let serving = Arc::clone(&app.serving);
-    let loaded = serving.sources().load_to_edit();
+    let loaded = link.sources().load_to_edit();
     let access = loaded
         .map_err(|error| Fault::failed(&error))?
         .settings
@@ -102,13 +99,12 @@ pub(super) async fn allow(
     if !list.contains(&value) {
         list.push(value);
     }
-    changed(&serving, path, Some(Value::List(list)))
+    changed(&link, path, Some(Value::List(list)))
 }
 
 #[tauri::command]
-pub(super) async fn another_port(app: State<'_, App>) -> Result<Changed, Fault> {
-    let serving = Arc::clone(&app.serving);
-    let loaded = serving.sources().load_to_edit();
+pub(super) async fn another_port(link: State<'_, Arc<GatewayLink>>) -> Result<Changed, Fault> {
+    let loaded = link.sources().load_to_edit();
     let listen = loaded
         .map_err(|error| Fault::failed(&error))?
         .settings
@@ -118,8 +114,8 @@ pub(super) async fn another_port(app: State<'_, App>) -> Result<Changed, Fault> 
     };
     let elsewhere = |one: SocketAddr| SocketAddr::new(one.ip(), port).to_string();
     let listen = listen.into_iter().map(elsewhere).collect();
-    let changed = changed(&serving, "listen", Some(Value::List(listen)));
-    serving.try_again();
+    let changed = changed(&link, "listen", Some(Value::List(listen)));
+    link.try_again();
     changed
 }
 
@@ -145,8 +141,8 @@ fn free_port(listen: &[SocketAddr]) -> Option<u16> {
     OTHER_PORTS.into_iter().find(is_free)
 }
 
-fn changed(serving: &Serving, path: &str, value: Option<Value>) -> Result<Changed, Fault> {
-    let sources = serving.sources();
+fn changed(link: &GatewayLink, path: &str, value: Option<Value>) -> Result<Changed, Fault> {
+    let sources = link.sources();
     if let Some(fixed) = fixed_by(sources, path) {
         return Ok(refused(format!(
             "{path} is set by {fixed}, which wins over the file"

@@ -1,40 +1,34 @@
-//! The life of the gateway's thread: serve, or be a daemon's face, or say why not and try again.
+//! The life of the gateway's thread: serve, or show a daemon, or show why not and try again.
 //!
-//! Who holds the state directory's lock serves. Where a daemon has it, this is its face until the
-//! daemon is gone for good; only then does this program take over.
+//! The program that holds the state directory's lock serves. Where a daemon has it, this program
+//! follows the daemon until it is gone for good, and only then serves itself.
 
-use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use oneslot::config::Loaded;
 use oneslot::server::{self, ListenError, Options, Running, StartError};
-use oneslot::state::{Lock, LockError, read_running};
+use oneslot::state::{Lock, LockError};
 use oneslot::telemetry::log::{self, Log};
 use oneslot::telemetry::message::Fact;
 use tokio::time::sleep;
 
-use super::remote::Remote;
-use super::{Behind, Shared, chain, own};
+use super::fault::chain;
+use super::follower::PROGRAM;
+use super::shared::Shared;
+use super::{follower, output};
 
-/// As the lock names this program.
-const PROGRAM: &str = "oneslot";
-/// Between two attempts to serve, when nothing else says that there is reason to hope.
+/// Between two attempts to serve, where nothing reported a change.
 const BETWEEN_TRIES: Duration = Duration::from_secs(5);
-/// A daemon that went may be back at once: it was updated, or its own settings made it start anew.
-const DAEMON_RETURNS: Duration = Duration::from_secs(10);
-/// Between two looks at a daemon that is not there, or does not serve yet.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
-/// Runs until it is told to end, and an own gateway has stopped in order.
-pub(super) async fn keep(shared: Arc<Shared>) {
-    // Heard from the first moment on, so that a signal during the start is not lost.
-    let heeding = crate::platform::asked_to_end();
+/// Runs until the thread is to end, and an own gateway has shut down.
+pub(super) async fn run(shared: Arc<Shared>) {
+    // Registered first, so that a signal during the start is not lost.
+    let signal = crate::platform::asked_to_end();
     tokio::select! {
-        () = rounds(&shared) => {}
+        () = serve_or_follow(&shared) => {}
         () = async {
-            heeding.await;
-            // A session bus that goes asks for it too.
+            signal.await;
+            // The session bus is about to go as well.
             tracing::info!("a signal asks for the end");
             shared.asked.send_replace(true);
             std::future::pending::<()>().await;
@@ -42,7 +36,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
     }
 }
 
-async fn rounds(shared: &Arc<Shared>) {
+async fn serve_or_follow(shared: &Arc<Shared>) {
     let mut ends = shared.ends.subscribe();
     let mut log = None;
     while !*ends.borrow_and_update() {
@@ -51,30 +45,29 @@ async fn rounds(shared: &Arc<Shared>) {
                 if serve(shared, lock, &mut log).await {
                     return;
                 }
+            }
+            Err(LockError::Held { .. }) => {
                 tokio::select! {
-                    () = sleep(BETWEEN_TRIES) => {}
-                    () = shared.again.notified() => {}
+                    () = follower::daemon(shared) => {}
                     _ = ends.changed() => {}
                 }
+                continue;
             }
-            Err(LockError::Held { .. }) => tokio::select! {
-                () = be_its_face(shared) => {}
-                _ = ends.changed() => {}
-            },
             Err(error) => {
                 let error = chain(&error);
                 shared.show_not_serving(Vec::new(), Fact::StartFailed { error });
-                tokio::select! {
-                    () = sleep(BETWEEN_TRIES) => {}
-                    _ = ends.changed() => {}
-                }
             }
+        }
+        tokio::select! {
+            () = sleep(BETWEEN_TRIES) => {}
+            () = shared.again.notified() => {}
+            _ = ends.changed() => {}
         }
     }
 }
 
-/// Whether it served, and was told to end. Where it could not serve, what is shown says why.
-async fn serve(shared: &Arc<Shared>, lock: Lock, log: &mut Option<Log>) -> bool {
+/// Serves until the thread is to end. Returns `false` where it could not; the reason is shown.
+async fn serve(shared: &Shared, lock: Lock, log: &mut Option<Arc<Log>>) -> bool {
     let loaded = match shared.plan.sources.start() {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -84,28 +77,27 @@ async fn serve(shared: &Arc<Shared>, lock: Lock, log: &mut Option<Log>) -> bool 
         }
     };
     if log.is_none() {
-        *log = logging(&loaded, shared);
+        // It serves without a log too; there is no place to report that.
+        let level = loaded.settings.log.level.name();
+        *log = log::init(level, shared.plan.state.path())
+            .ok()
+            .map(Arc::new);
     }
-    let listen: Vec<_> = loaded
-        .settings
-        .listen
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let listen = loaded.settings.listen.iter();
+    let listen = listen.map(ToString::to_string).collect();
     let options = Options {
         loaded,
         state: shared.plan.state.clone(),
         lock,
         serve: shared.plan.serve,
-        // Kept here, since a gateway that does not start would take it along.
-        log: None,
+        log: log.clone(),
     };
     match server::start(options).await {
         Ok(running) => {
             tracing::info!(addresses = ?running.addresses(), "serving");
             shared.reported.forget();
-            announce(&running);
-            follow(shared, running, log.as_ref()).await;
+            output::addresses(running.addresses());
+            until_end(shared, running).await;
             true
         }
         Err(error) => {
@@ -123,73 +115,18 @@ async fn serve(shared: &Arc<Shared>, lock: Lock, log: &mut Option<Log>) -> bool 
     }
 }
 
-/// Shows the own gateway until it is told to end, then stops it in order.
-async fn follow(shared: &Arc<Shared>, running: Running, log: Option<&Log>) {
+/// Shows the own gateway until the thread is to end, then shuts it down.
+async fn until_end(shared: &Shared, running: Running) {
     let mut ends = shared.ends.subscribe();
     tokio::select! {
-        () = own::show(shared, running.context(), log) => {}
+        () = follower::own(shared) => {}
         () = async {
-            say(&running.first_report().await);
+            output::line(&running.first_report().await);
             std::future::pending::<()>().await;
         } => {}
         _ = ends.wait_for(|ends| *ends) => {}
     }
-    shared.put_behind(Behind::Nobody);
     running.shutdown().await;
-}
-
-/// Shows the daemon's state until it is gone for longer than a start anew takes. A program like
-/// this one that ends does not come back.
-async fn be_its_face(shared: &Arc<Shared>) {
-    let mut missed = Duration::ZERO;
-    let mut patience = DAEMON_RETURNS;
-    while missed < patience {
-        match read_running(&shared.plan.state) {
-            Ok(Some(running)) if !running.names.addresses.is_empty() => {
-                missed = Duration::ZERO;
-                patience = if running.names.program == PROGRAM {
-                    BETWEEN_LOOKS
-                } else {
-                    DAEMON_RETURNS
-                };
-                let shown = format!(
-                    "showing the running {} at {}",
-                    running.names.program,
-                    running.names.addresses.join(", ")
-                );
-                if shared.reported.is_new(&shown) {
-                    say(&shown);
-                }
-                let remote = Arc::new(Remote::new(running));
-                shared.put_behind(Behind::Daemon(Arc::clone(&remote)));
-                let reason = remote.follow(shared).await;
-                shared.put_behind(Behind::Nobody);
-                shared.show_gone(reason);
-            }
-            // The lock may be free for an instant, or its holder not serve yet.
-            Ok(_) | Err(_) => {}
-        }
-        sleep(BETWEEN_LOOKS).await;
-        missed += BETWEEN_LOOKS;
-    }
-}
-
-/// Prints the addresses; the first line is what programs that start this one wait for.
-fn announce(running: &Running) {
-    for (at, address) in running.addresses().iter().enumerate() {
-        let words = if at == 0 { "listening on" } else { "also on" };
-        say(&format!("{words} http://{address}"));
-    }
-}
-
-/// Prints one line on standard output, where there is one.
-fn say(text: &str) {
-    let _ = writeln!(io::stdout().lock(), "{text}");
-}
-
-fn logging(loaded: &Loaded, shared: &Shared) -> Option<Log> {
-    // Without a log it still serves; there is nowhere else to complain.
-    log::init(loaded.settings.log.level.name(), shared.plan.state.path()).ok()
 }
 
 /// What keeps a gateway from serving.

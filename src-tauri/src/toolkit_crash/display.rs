@@ -9,7 +9,7 @@ use gtk::gdk;
 use gtk::prelude::DisplayExtManual as _;
 use x11_dl::xlib::{Display, Xlib};
 
-use crate::gateway_link::Serving;
+use crate::gateway_link::GatewayLink;
 
 /// What Xlib calls when a connection broke.
 type Handler = unsafe extern "C" fn(*mut Display) -> c_int;
@@ -18,14 +18,14 @@ type Handler = unsafe extern "C" fn(*mut Display) -> c_int;
 static AT_ITS_END: OnceLock<AtItsEnd> = OnceLock::new();
 
 struct AtItsEnd {
-    serving: Arc<Serving>,
+    link: Arc<GatewayLink>,
     /// GDK's own, which ends the process.
     before: OnceLock<Handler>,
 }
 
 /// Stops the gateway in order when the display goes; call it once the toolkit is connected.
 #[expect(unsafe_code, reason = "only Xlib knows when a connection broke")]
-pub fn end_in_order(serving: &Arc<Serving>) {
+pub fn end_in_order(link: &Arc<GatewayLink>) {
     if !gdk::Display::default().is_some_and(|display| display.backend().is_x11()) {
         return;
     }
@@ -37,7 +37,7 @@ pub fn end_in_order(serving: &Arc<Serving>) {
         }
     };
     let end = AT_ITS_END.get_or_init(|| AtItsEnd {
-        serving: Arc::clone(serving),
+        link: Arc::clone(link),
         before: OnceLock::new(),
     });
     // SAFETY: `gone` has the type that Xlib asks for, does not unwind and lives as long as the
@@ -86,7 +86,7 @@ extern "C" fn gone(display: *mut Display) -> c_int {
         return 0;
     };
     tracing::error!("the display is gone; stopping");
-    end.serving.stop();
+    end.link.stop();
     match end.before.get() {
         // SAFETY: it is what Xlib would have called with this very display.
         Some(before) => unsafe { before(display) },

@@ -2,7 +2,7 @@
 
 use crate::tray_face::{Action, Dialect, Span};
 
-/// Every wish and its name.
+/// Every action and its name.
 const NAMES: [(Action, &str); 21] = [
     (Action::Status, "status"),
     (Action::Memory, "memory"),
@@ -27,19 +27,19 @@ const NAMES: [(Action, &str); 21] = [
     (Action::Line(1), "line.1"),
 ];
 
-/// The wish of that name.
-pub(super) fn wish(id: &str) -> Option<Action> {
+/// The action of that name.
+pub(super) fn action(id: &str) -> Option<Action> {
     NAMES
         .iter()
         .find(|(_, name)| *name == id)
-        .map(|(wish, _)| *wish)
+        .map(|(action, _)| *action)
 }
 
-/// The name of a wish; lines are never pressed and share one.
-pub(super) fn id(wish: Action) -> &'static str {
+/// The name of an action; lines are never pressed and share one.
+pub(super) fn id(action: Action) -> &'static str {
     NAMES
         .iter()
-        .find(|(known, _)| *known == wish)
+        .find(|(known, _)| *known == action)
         .map_or("line", |(_, name)| name)
 }
 
@@ -48,10 +48,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_leads_back_to_its_wish() {
+    fn each_name_leads_back_to_its_action() {
         for (known, name) in NAMES {
-            assert_eq!(wish(id(known)), Some(known), "{name}");
+            assert_eq!(action(id(known)), Some(known), "{name}");
         }
-        assert_eq!(wish("line"), None, "a line asks for nothing");
+        assert_eq!(action("line"), None, "a line asks for nothing");
     }
 }

@@ -59,7 +59,7 @@ fn items(app: &AppHandle, rows: &[Row]) -> tauri::Result<Vec<Item>> {
 
 fn same_rows(old: &[Row], new: &[Row]) -> bool {
     let same = |(old, new): (&Row, &Row)| {
-        old.wish == new.wish
+        old.action == new.action
             && match (&old.kind, &new.kind) {
                 (Kind::Rows(old), Kind::Rows(new)) => same_rows(old, new),
                 _ => true,
@@ -80,7 +80,7 @@ fn change(items: &[Item], old: &[Row], new: &[Row]) -> tauri::Result<()> {
 
 impl Item {
     fn new(app: &AppHandle, row: &Row) -> tauri::Result<Self> {
-        let id = ids::id(row.wish);
+        let id = ids::id(row.action);
         let text = escaped(&row.text);
         Ok(match &row.kind {
             Kind::Line => Self::Line(PredefinedMenuItem::separator(app)?),

@@ -4,14 +4,14 @@ use http::Method;
 use oneslot::http::router::{Admin, Target};
 use oneslot::telemetry::snapshot::Face;
 
-use super::{Login, Seen, Whose};
-use crate::tray_face::status_text::{memory, minutes};
+use super::seen::{Login, Seen, Whose};
+use super::status_text::{memory, minutes};
 
 /// One row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// What pressing it asks for; also its name among the rows.
-    pub wish: Action,
+    pub action: Action,
     /// What it looks like.
     pub kind: Kind,
     /// Its text.
@@ -187,12 +187,12 @@ fn quit(seen: &Seen<'_>) -> String {
     }
 }
 
-fn press(seen: &Seen<'_>, wish: Action, key: &str) -> Row {
-    row(wish, Kind::Press, seen.say(key, &[]))
+fn press(seen: &Seen<'_>, action: Action, key: &str) -> Row {
+    row(action, Kind::Press, seen.say(key, &[]))
 }
 
-fn row(wish: Action, kind: Kind, text: String) -> Row {
-    Row { wish, kind, text }
+fn row(action: Action, kind: Kind, text: String) -> Row {
+    Row { action, kind, text }
 }
 
 fn line(number: u8) -> Row {

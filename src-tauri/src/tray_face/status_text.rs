@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use oneslot::telemetry::plain;
 use oneslot::telemetry::snapshot::{Face, Item, Level, Phase, Snapshot};
 
-use super::Seen;
+use super::seen::Seen;
 
 /// The notice of a daemon that has ended, and is waited for.
 pub const DAEMON_GONE: &str = "daemon_gone";

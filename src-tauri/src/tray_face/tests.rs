@@ -7,6 +7,7 @@ use oneslot::telemetry::snapshot::{
 };
 
 use super::*;
+use crate::i18n::{Language, Words};
 
 const NOW: u64 = 1_790_000_000_000;
 const GIB: u64 = 1 << 30;
@@ -73,7 +74,7 @@ fn texts(face: &Face) -> Vec<&str> {
 
 fn wishes(face: &Face) -> Vec<Action> {
     let rows = face.rows.iter().filter(|row| row.kind != Kind::Line);
-    rows.map(|row| row.wish).collect()
+    rows.map(|row| row.action).collect()
 }
 
 fn every_state() -> Vec<(Snapshot, &'static str, &'static str)> {
@@ -232,7 +233,7 @@ fn a_ready_gateway_offers_what_it_can_do() {
     let stop = face
         .rows
         .iter()
-        .find(|row| row.wish == Action::Stop)
+        .find(|row| row.action == Action::Stop)
         .unwrap();
     assert_eq!(
         stop.kind,

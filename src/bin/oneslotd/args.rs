@@ -9,14 +9,14 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 #[command(name = "oneslotd", version)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) paths: Paths,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
 
 /// Which OneSlot is meant.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Place {
+pub(crate) struct Paths {
     /// The settings file [default: config.toml in the user's configuration directory]
     #[arg(long, global = true, value_name = "FILE", env = "ONESLOT_CONFIG")]
     pub(crate) config: Option<PathBuf>,
@@ -148,7 +148,7 @@ mod tests {
         };
         assert_eq!(serve.listen, ["127.0.0.1:0", "[::1]:0"]);
         assert_eq!(
-            cli.place.state,
+            cli.paths.state,
             Some(PathBuf::from("/s")),
             "places go with every command"
         );
@@ -161,7 +161,7 @@ mod tests {
             "oneslotd status --json --state /s",
         ] {
             let cli = parse(line).unwrap();
-            assert_eq!(cli.place.state, Some(PathBuf::from("/s")), "{line}");
+            assert_eq!(cli.paths.state, Some(PathBuf::from("/s")), "{line}");
             assert!(matches!(
                 cli.command,
                 Some(Command::Status(Look {

@@ -1,63 +1,73 @@
 //! The commands that change what the running OneSlot does.
 
-use http::{Method, StatusCode};
 use jiff::ZonedDateTime;
+use oneslot::control_client::{ControlClient, ControlError, PauseRequest, PauseUnload, Unloaded};
 use oneslot::memory::Size;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::args::{Pause, Place};
-use crate::{Failure, client, out, until};
+use crate::args::{Paths, Pause};
+use crate::{Failure, duration, output};
+
+/// Runs `work` on a runtime of its own.
+///
+/// # Errors
+/// There is no runtime.
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    Ok(runtime.map_err(|error| Failure::of(&error))?.block_on(work))
+}
+
+/// Runs one exchange with the running OneSlot.
+///
+/// # Errors
+/// There is no runtime, or the gateway was not reached, or refused.
+pub(crate) fn ask<T>(work: impl Future<Output = Result<T, ControlError>>) -> Result<T, Failure> {
+    block_on(work)?.map_err(|error| Failure::of(&error))
+}
 
 /// `pause`.
-pub(crate) fn pause(place: &Place, pause: &Pause) -> Result<(), Failure> {
+pub(crate) fn pause(paths: &Paths, pause: &Pause) -> Result<(), Failure> {
     let now = ZonedDateTime::now();
     let until = match &pause.until {
-        Some(text) => Some(until::parse(text, &now).map_err(Failure::misused)?),
+        Some(text) => Some(duration::parse(text, &now).map_err(Failure::misused)?),
         None => None,
     };
-    let body = json!({
-        "until_ms": until.as_ref().map(until::Until::unix_ms),
-        "stop": pause.stop,
-        "unload": pause.unload,
-    });
-    let answer = client::send(
-        &place.running()?,
-        Method::POST,
-        "/oneslot/pause",
-        Some(&body),
-    )?;
-    out::say(&match until {
+    let request = PauseRequest {
+        until_ms: until.as_ref().map(duration::Until::unix_ms),
+        stop: pause.stop,
+        unload: pause.unload,
+    };
+    let unloaded = ask(paths.running()?.pause(request))?;
+    output::say(&match until {
         Some(until) => format!("paused until {}", until.words(&now)),
         None => "paused until you resume (`oneslotd resume`)".to_owned(),
     });
-    let unloaded = &answer["unloaded"];
-    if let Some(error) = unloaded["error"].as_str() {
-        // Some of it may have been done all the same; what is known is in the error.
-        return Err(Failure::not_done(format!("unload: {error}")));
+    match unloaded {
+        None => Ok(()),
+        Some(PauseUnload::Done(unloaded)) => {
+            output::say(&report(&unloaded));
+            Ok(())
+        }
+        // Some models may be unloaded all the same; what is known is in the error.
+        Some(PauseUnload::Failed { error }) => Err(Failure::not_done(format!("unload: {error}"))),
     }
-    if unloaded.is_object() {
-        out::say(&gone(&unloaded["models"], &unloaded["freed"]));
-    }
-    Ok(())
 }
 
-/// What was unloaded and what that gave back.
-fn gone(models: &Value, freed: &Value) -> String {
-    let names: Vec<&str> = models.as_array().map_or_else(Vec::new, |models| {
-        models.iter().filter_map(Value::as_str).collect()
-    });
-    if names.is_empty() {
+/// What was unloaded and what that freed.
+fn report(unloaded: &Unloaded) -> String {
+    if unloaded.models.is_empty() {
         return "nothing was loaded".to_owned();
     }
-    let part = |name: &str, word: &str| {
-        let bytes = freed[name].as_u64().filter(|bytes| *bytes > 0)?;
+    let part = |bytes: Option<u64>, word: &str| {
+        let bytes = bytes.filter(|bytes| *bytes > 0)?;
         Some(format!("{} of {word}", Size(bytes)))
     };
-    let parts: Vec<String> = [part("ram", "RAM"), part("vram", "VRAM")]
-        .into_iter()
-        .flatten()
-        .collect();
-    let names = names.join(", ");
+    let freed = &unloaded.freed;
+    let parts = [part(freed.ram, "RAM"), part(freed.vram, "VRAM")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let names = unloaded.models.join(", ");
     if parts.is_empty() {
         format!("unloaded {names}; no reading shows how much that freed")
     } else {
@@ -66,51 +76,43 @@ fn gone(models: &Value, freed: &Value) -> String {
 }
 
 /// `resume`.
-pub(crate) fn resume(place: &Place) -> Result<(), Failure> {
-    let answer = client::send(&place.running()?, Method::POST, "/oneslot/resume", None)?;
-    out::say(match answer["resumed"].as_bool() {
-        Some(false) => "not paused",
-        Some(true) | None => "resumed",
-    });
+pub(crate) fn resume(paths: &Paths) -> Result<(), Failure> {
+    let was_paused = ask(paths.running()?.resume())?;
+    output::say(if was_paused { "resumed" } else { "not paused" });
     Ok(())
 }
 
 /// `cancel ID`.
-pub(crate) fn cancel(place: &Place, id: &str) -> Result<(), Failure> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if id.is_empty() || !id.bytes().all(is_plain) {
+pub(crate) fn cancel(paths: &Paths, id: &str) -> Result<(), Failure> {
+    if !ControlClient::is_request_id(id) {
         return Err(Failure::misused(format!(
             "{id:?} is no id; `oneslotd status` shows them"
         )));
     }
-    let path = format!("/oneslot/requests/{id}");
-    let (status, bytes) = client::exchange(&place.running()?, Method::DELETE, &path, None)?;
-    if status == StatusCode::NOT_FOUND {
-        return Err(Failure::not_done(format!(
-            "no request {id} waits or runs; `oneslotd status` shows those that do"
-        )));
+    let client = paths.running()?;
+    match block_on(client.cancel(id))? {
+        Ok(()) => output::say(&format!("cancelled {id}")),
+        Err(error) if error.is_not_found() => {
+            return Err(Failure::not_done(format!(
+                "no request {id} waits or runs; `oneslotd status` shows those that do"
+            )));
+        }
+        Err(error) => return Err(Failure::of(&error)),
     }
-    client::answer(status, &bytes)?;
-    out::say(&format!("cancelled {id}"));
     Ok(())
 }
 
 /// `unload`.
-pub(crate) fn unload(place: &Place) -> Result<(), Failure> {
-    let answer = client::send(&place.running()?, Method::POST, "/oneslot/unload", None)?;
-    out::say(&gone(&answer["unloaded"], &answer["freed"]));
+pub(crate) fn unload(paths: &Paths) -> Result<(), Failure> {
+    output::say(&report(&ask(paths.running()?.unload())?));
     Ok(())
 }
 
 /// `check`.
-pub(crate) fn check(place: &Place) -> Result<(), Failure> {
-    let answer = client::send(&place.running()?, Method::POST, "/oneslot/check", None)?;
-    let state = answer
-        .pointer("/health/state")
-        .or_else(|| answer.get("state"));
-    match state.and_then(serde_json::Value::as_str) {
-        Some(state) => out::say(&format!("the model server is {state}")),
-        None => out::say("looking"),
-    }
+pub(crate) fn check(paths: &Paths) -> Result<(), Failure> {
+    let snapshot: Value = ask(paths.running()?.check())?;
+    let state = snapshot.pointer("/health/state").and_then(Value::as_str);
+    let state = state.unwrap_or("unknown");
+    output::say(&format!("the model server is {state}"));
     Ok(())
 }

@@ -2,12 +2,12 @@
 
 use oneslot::config::{Basis, Key, Sources};
 
-use crate::args::{self, Place};
-use crate::{Failure, out};
+use crate::args::{self, Paths};
+use crate::{Failure, output};
 
 /// Runs one of the key commands.
-pub(crate) fn run(place: &Place, command: &args::Key) -> Result<(), Failure> {
-    let sources = place.sources(Vec::new())?;
+pub(crate) fn run(paths: &Paths, command: &args::Key) -> Result<(), Failure> {
+    let sources = paths.sources(Vec::new())?;
     match command {
         args::Key::Add { name } => add(&sources, name),
         args::Key::List => list(&sources),
@@ -38,13 +38,13 @@ fn add(sources: &Sources, name: &str) -> Result<(), Failure> {
             "there is a key named {name:?} already; remove it first"
         )));
     }
-    out::say(&text);
-    out::tell("This is the only time the key is shown; the file holds its SHA-256.");
+    output::say(&text);
+    output::tell("This is the only time the key is shown; the file holds its SHA-256.");
     if !sources
         .load()
         .is_ok_and(|loaded| loaded.settings.access.require_key)
     {
-        out::tell("Keys are asked for once access.require_key = true is set.");
+        output::tell("Keys are asked for once access.require_key = true is set.");
     }
     Ok(())
 }
@@ -55,10 +55,10 @@ fn list(sources: &Sources) -> Result<(), Failure> {
         .map_err(|error| Failure::misused(error.to_string()))?;
     let keys = &loaded.settings.access.keys;
     if keys.is_empty() {
-        out::tell("There is no key; make one with `oneslotd key add NAME`.");
+        output::tell("There is no key; make one with `oneslotd key add NAME`.");
     }
     for key in keys {
-        out::say(&key.name);
+        output::say(&key.name);
     }
     Ok(())
 }
@@ -75,23 +75,23 @@ fn remove(sources: &Sources, name: &str) -> Result<(), Failure> {
     if !removed {
         return Err(Failure::not_done(format!("there is no key named {name:?}")));
     }
-    out::say(&format!("removed {name}"));
+    output::say(&format!("removed {name}"));
     // The settings may be in contradiction now, which is why they are looked at after the fact.
     let left = sources.load_exactly();
     if let Err(error) = left {
-        out::tell(&format!("note: {error}"));
+        output::tell(&format!("note: {error}"));
     } else if let Ok(loaded) = left {
         loaded
             .notices
             .iter()
-            .for_each(|notice| out::tell(&format!("note: {notice}")));
+            .for_each(|notice| output::tell(&format!("note: {notice}")));
     }
     Ok(())
 }
 
 fn tell_of(basis: &Basis) {
     if let Some(note) = basis.note() {
-        out::tell(&format!("note: {note}"));
+        output::tell(&format!("note: {note}"));
     }
 }
 

@@ -5,12 +5,11 @@
 //! OneSlot.
 
 mod args;
-mod out;
-mod place;
+mod output;
+mod paths;
 mod serve;
 mod control;
-mod client;
-mod until;
+mod duration;
 mod status;
 mod settings;
 mod keys;
@@ -23,27 +22,27 @@ use clap::{CommandFactory as _, Parser as _};
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let Cli { place, command } = Cli::parse();
+    let Cli { paths, command } = Cli::parse();
     let Some(command) = command else {
-        out::say(&Cli::command().render_help().to_string());
+        output::say(&Cli::command().render_help().to_string());
         return ExitCode::SUCCESS;
     };
     let done = match command {
-        Command::Serve(serve) => serve::run(&place, &serve),
-        Command::Status(look) => status::run(&place, look),
-        Command::Pause(pause) => control::pause(&place, &pause),
-        Command::Resume => control::resume(&place),
-        Command::Cancel { id } => control::cancel(&place, &id),
-        Command::Unload => control::unload(&place),
-        Command::Check => control::check(&place),
-        Command::Doctor => doctor::run(&place),
-        Command::Config(ask) => settings::run(&place, &ask),
-        Command::Key { command } => keys::run(&place, &command),
+        Command::Serve(serve) => serve::run(&paths, &serve),
+        Command::Status(look) => status::run(&paths, look),
+        Command::Pause(pause) => control::pause(&paths, &pause),
+        Command::Resume => control::resume(&paths),
+        Command::Cancel { id } => control::cancel(&paths, &id),
+        Command::Unload => control::unload(&paths),
+        Command::Check => control::check(&paths),
+        Command::Doctor => doctor::run(&paths),
+        Command::Config(ask) => settings::run(&paths, &ask),
+        Command::Key { command } => keys::run(&paths, &command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            out::complain(&failure.text);
+            output::complain(&failure.text);
             ExitCode::from(failure.code)
         }
     }

@@ -2,26 +2,27 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use oneslot::config::Flag;
 use oneslot::server::{self, ListenError, Options, StartError};
 use oneslot::state::{Lock, LockError, StateDir};
 use oneslot::telemetry::log::{self, Log};
 
-use crate::args::{Place, Serve};
-use crate::{Failure, HELD, out};
+use crate::args::{Paths, Serve};
+use crate::{Failure, HELD, output};
 
 /// Serves until a signal, then stops in order.
-pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
-    let state = StateDir::open(place.state_path()?).map_err(|error| Failure::of(&error))?;
+pub(crate) fn run(paths: &Paths, serve: &Serve) -> Result<(), Failure> {
+    let state = StateDir::open(paths.state_path()?).map_err(|error| Failure::of(&error))?;
     // The lock comes first: a second one must not touch what the first one keeps.
     let lock = Lock::acquire(&state, "oneslotd").map_err(|error| refused(&error))?;
-    let sources = place.sources(flags(serve))?;
+    let sources = paths.sources(flags(serve))?;
     let loaded = sources
         .start()
         .map_err(|error| Failure::misused(error.to_string()))?;
     for notice in &loaded.notices {
-        out::tell(&format!("note: {notice}"));
+        output::tell(&format!("note: {notice}"));
     }
     let log = logging(loaded.settings.log.level.name(), &state);
     let serve = if serve.demo {
@@ -34,7 +35,7 @@ pub(crate) fn run(place: &Place, serve: &Serve) -> Result<(), Failure> {
         state,
         lock,
         serve,
-        log,
+        log: log.map(Arc::new),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -53,7 +54,7 @@ async fn until_stopped(options: Options, file: &Path) -> Result<(), Failure> {
         () = stop.asked() => return Ok(()),
     };
     for (at, address) in running.addresses().iter().enumerate() {
-        out::say(&if at == 0 {
+        output::say(&if at == 0 {
             first(*address)
         } else {
             format!("also on http://{address}")
@@ -61,7 +62,7 @@ async fn until_stopped(options: Options, file: &Path) -> Result<(), Failure> {
     }
     tokio::select! {
         report = running.first_report() => {
-            out::say(&report);
+            output::say(&report);
             stop.asked().await;
         }
         () = stop.asked() => {}
@@ -143,7 +144,7 @@ fn logging(level: &str, state: &StateDir) -> Option<Log> {
     match log::init(level, state.path()) {
         Ok(log) => Some(log),
         Err(error) => {
-            out::tell(&format!("note: {}", Failure::of(&error).text));
+            output::tell(&format!("note: {}", Failure::of(&error).text));
             None
         }
     }

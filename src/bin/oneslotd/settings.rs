@@ -2,20 +2,20 @@
 
 use oneslot::config::{self, Notice, Sources};
 
-use crate::args::{Ask, Place};
-use crate::{Failure, NOT_DONE, out};
+use crate::args::{Ask, Paths};
+use crate::{Failure, NOT_DONE, output};
 
 /// `config`, `config --explain`, `config --check`, `config --path`.
-pub(crate) fn run(place: &Place, ask: &Ask) -> Result<(), Failure> {
+pub(crate) fn run(paths: &Paths, ask: &Ask) -> Result<(), Failure> {
     if ask.explain {
-        out::say(&config::explain());
+        output::say(&config::explain());
         return Ok(());
     }
     if ask.path {
-        out::say(&place.config_path()?.display().to_string());
+        output::say(&paths.config_path()?.display().to_string());
         return Ok(());
     }
-    let sources = place.sources(Vec::new())?;
+    let sources = paths.sources(Vec::new())?;
     if ask.check {
         check(&sources)
     } else {
@@ -32,13 +32,13 @@ fn show(sources: &Sources) -> Result<(), Failure> {
     } else {
         " (does not exist)"
     };
-    out::say(&format!(
+    output::say(&format!(
         "# {}{missing}\n{}",
         sources.file.display(),
         config::in_use(&loaded)
     ));
     for notice in &loaded.notices {
-        out::tell(&format!("note: {notice}"));
+        output::tell(&format!("note: {notice}"));
     }
     Ok(())
 }
@@ -52,14 +52,14 @@ fn check(sources: &Sources) -> Result<(), Failure> {
                 if matches!(notice, Notice::Unknown { .. }) {
                     errors.push(notice.to_string());
                 } else {
-                    out::tell(&format!("note: {notice}"));
+                    output::tell(&format!("note: {notice}"));
                 }
             }
         }
         Err(error) => errors.extend(error.faults.iter().map(ToString::to_string)),
     }
     if errors.is_empty() {
-        out::say(&format!("{}: no errors", sources.file.display()));
+        output::say(&format!("{}: no errors", sources.file.display()));
         return Ok(());
     }
     Err(Failure {

@@ -5,40 +5,48 @@
 
 use std::io::{self, IsTerminal as _};
 
-use http::Method;
+use oneslot::control_client::Viewing;
 use oneslot::telemetry::message::Message;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::args::{Look, Place};
-use crate::{Failure, client, out};
+use crate::args::{Look, Paths};
+use crate::control::ask;
+use crate::{Failure, output};
 
 /// `status [--json] [--watch]`.
-pub(crate) fn run(place: &Place, look: Look) -> Result<(), Failure> {
-    let running = place.running()?;
+pub(crate) fn run(paths: &Paths, look: Look) -> Result<(), Failure> {
+    let running = paths.running()?;
     let show = |snapshot: &Value| {
-        let address = running.names.addresses.first().map_or("", String::as_str);
-        out::line(&if look.json {
+        let address = running
+            .gateway()
+            .addresses
+            .first()
+            .map_or("", String::as_str);
+        output::line(&if look.json {
             snapshot.to_string()
         } else {
             block(snapshot, address)
         })
     };
     if !look.watch {
-        let snapshot = client::send(&running, Method::GET, "/oneslot/status", None)?;
-        return show(&snapshot).or(Ok(()));
+        return show(&ask(running.status::<Value>())?).or(Ok(()));
     }
     let clears = !look.json && io::stdout().is_terminal();
-    client::follow(&running, |event| {
-        // An event that is not a snapshot is none of ours.
-        let Ok(snapshot) = serde_json::from_str::<Value>(event) else {
-            return Ok(());
-        };
-        if clears {
-            out::line("\x1b[2J\x1b[H")?;
+    ask(async {
+        let mut events = running.events(Viewing::Watched).await?;
+        while let Some(snapshot) = events.next::<Value>().await? {
+            let shown = if clears {
+                output::line("\x1b[2J\x1b[H").and_then(|()| show(&snapshot))
+            } else {
+                show(&snapshot)
+            };
+            if shown.is_err() {
+                return Ok(Ok(()));
+            }
         }
-        show(&snapshot)
-    })
+        Ok(Err(Failure::not_done("OneSlot has stopped")))
+    })?
 }
 
 /// The snapshot in a few lines.

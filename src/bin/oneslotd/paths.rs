@@ -1,14 +1,15 @@
-//! From what was typed to the settings file and the state directory.
+//! From the command line to the settings file, the state directory and the running OneSlot.
 
 use std::path::PathBuf;
 
 use oneslot::config::{Flag, Sources};
-use oneslot::state::{Running, StateDir, read_running};
+use oneslot::control_client::{ControlClient, ControlError};
+use oneslot::state::StateDir;
 
 use crate::Failure;
-use crate::args::Place;
+use crate::args::Paths;
 
-impl Place {
+impl Paths {
     /// Where the state directory is; nothing is made.
     pub(crate) fn state_path(&self) -> Result<PathBuf, Failure> {
         match &self.state {
@@ -38,7 +39,7 @@ impl Place {
     }
 
     /// The OneSlot that runs with this state directory; a clear sentence if none does.
-    pub(crate) fn running(&self) -> Result<Running, Failure> {
+    pub(crate) fn running(&self) -> Result<ControlClient, Failure> {
         self.running_if_any()?.ok_or_else(|| {
             let path = self.state.as_ref().map_or_else(String::new, |path| {
                 format!(" with state directory {}", path.display())
@@ -54,7 +55,11 @@ impl Place {
     }
 
     /// The OneSlot that runs with this state directory, if one does.
-    pub(crate) fn running_if_any(&self) -> Result<Option<Running>, Failure> {
-        read_running(&StateDir::look(self.state_path()?)).map_err(|error| Failure::of(&error))
+    pub(crate) fn running_if_any(&self) -> Result<Option<ControlClient>, Failure> {
+        match ControlClient::find(&StateDir::look(self.state_path()?)) {
+            Ok(client) => Ok(Some(client)),
+            Err(ControlError::NotRunning) => Ok(None),
+            Err(error) => Err(Failure::of(&error)),
+        }
     }
 }

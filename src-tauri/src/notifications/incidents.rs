@@ -1,4 +1,4 @@
-//! Which lasting incident a person is told of: each once, and only after it has lasted.
+//! Which lasting incident is notified: each once, and only after it has lasted.
 //!
 //! Pure: the time is an argument. It is not the wall clock, which may be set back in the middle of
 //! an incident. Not here: how a notification is shown ([`crate::notifications`]).
