@@ -171,7 +171,7 @@ fn a_taken_port_is_told_once_with_what_to_do_and_not_where_that_was_switched_off
 
 #[test]
 fn a_server_that_is_nowhere_is_told_after_a_minute() {
-    let name = "notices::a_server_that_is_nowhere_is_told_after_a_minute";
+    let name = "notifications::a_server_that_is_nowhere_is_told_after_a_minute";
     if !network::is_for(name, &network::AUTO) {
         return;
     }

@@ -398,7 +398,8 @@ fn when_the_daemon_is_gone_for_good_the_tray_serves() {
         let lock = std::fs::read_to_string(tray.state_path().join("gateway.lock")).ok()?;
         lock.contains("\"oneslot\"").then_some(())
     });
-    eventually("it serves", || {
+    tray.until_serves();
+    eventually("the menu is that of an own gateway", || {
         let texts = icon.texts();
         texts.contains(&"Quit".to_owned()).then_some(())
     });

@@ -429,7 +429,7 @@ fn what_became_of_requests_is_told_with_code_cut_and_limit() {
     panel.until_text(
         &card("Context window"),
         "the window tells what was cut",
-        |said| said.contains("512 tokens · as loaded") && said.contains("cut"),
+        |said| said.contains("512 tokens · reported by the server") && said.contains("dropped"),
     );
     stage.panel.close();
 }
