@@ -25,7 +25,7 @@ pub(super) fn settings(patient: &Patient<'_>, chart: &mut Chart<'_>) {
                     "fix the file; `oneslotd config --check` checks it again",
                 );
             }
-            Notice::Unknown { .. } | Notice::Removed { .. } => {
+            Notice::Unknown { .. } => {
                 chart.fix(
                     notice.to_string(),
                     "`oneslotd config --explain` shows every setting",
@@ -33,6 +33,7 @@ pub(super) fn settings(patient: &Patient<'_>, chart: &mut Chart<'_>) {
             }
             Notice::NoKey => chart.fix(notice.to_string(), "oneslotd key add NAME"),
             Notice::KeptAside { .. }
+            | Notice::Removed { .. }
             | Notice::Missing { .. }
             | Notice::Tightened { .. }
             | Notice::NotDone { .. } => chart.note(notice.to_string()),

@@ -100,7 +100,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     for fact in notices {
         context.notices.add(fact);
     }
-    report_settings(&context);
+    report_settings(&context, &context.loaded());
     let settings = context.settings();
     context
         .upstream
@@ -291,8 +291,7 @@ impl Running {
 
 /// Turns what the settings report into notices. A lock has a code of its own, since fixing the
 /// file ends it.
-fn report_settings(context: &Context) {
-    let loaded = context.loaded();
+fn report_settings(context: &Context, loaded: &Loaded) {
     let mut details = Vec::new();
     for notice in &loaded.notices {
         match notice {
@@ -308,7 +307,9 @@ fn report_settings(context: &Context) {
             other => details.push(other.to_string()),
         }
     }
-    if !details.is_empty() {
+    if details.is_empty() {
+        context.notices.remove("configuration");
+    } else {
         let details = details.join(". ");
         context.notices.add(Fact::Configuration { details });
     }

@@ -15,7 +15,7 @@ use crate::monitor;
 use crate::monitor::probe::LOOP;
 use crate::telemetry::message::Fact;
 
-use super::rules;
+use super::{report_settings, rules};
 
 /// Follows the settings file.
 pub(super) async fn watch(context: Arc<Context>, listeners: Arc<Listeners>) {
@@ -41,7 +41,14 @@ async fn reload(context: &Arc<Context>, listeners: &Listeners) {
         // A change that failed may have been reverted.
         context.notices.remove("listen");
     }
+    if after.notices != before.notices {
+        for notice in &after.notices {
+            tracing::warn!(%notice, "settings file");
+        }
+        report_settings(context, &after);
+    }
     if after.settings == before.settings {
+        context.set_loaded(after);
         return;
     }
     if !apply_addresses(context, listeners, &before.settings, &mut after.settings).await {

@@ -725,3 +725,26 @@ fn a_changed_listen_opens_the_new_address_before_it_lets_go_of_the_old() {
         "what ran on the old one was finished"
     );
 }
+
+#[test]
+fn a_reload_renews_the_notices_about_the_file() {
+    let upstream = Upstream::plain();
+    let gateway = Setup::before(&upstream)
+        .config("timeouts.header_s = 3")
+        .start();
+    let url = upstream.url();
+    gateway.until_status("the removed setting is named", |status| {
+        status["notices"].to_string().contains("timeouts.header_s")
+    });
+    gateway.rewrite_config(&format!(
+        "upstream.base_url = {url:?}\nqueue.max_wating = 3\n"
+    ));
+    gateway.until_status("the typo is named instead", |status| {
+        let notices = status["notices"].to_string();
+        notices.contains("queue.max_wating") && !notices.contains("timeouts.header_s")
+    });
+    gateway.rewrite_config(&format!("upstream.base_url = {url:?}\n"));
+    gateway.until_status("nothing is left to say", |status| {
+        !status["notices"].to_string().contains("max_wating")
+    });
+}

@@ -759,3 +759,16 @@ fn the_upstream_sees_its_own_host_and_one_length() {
     assert_eq!(framings, 1, "exactly one framing header: {:?}", seen.head);
     gateway.stands(&upstream);
 }
+
+#[test]
+fn check_of_a_dead_server_fails_and_says_why() {
+    let upstream = Upstream::plain();
+    let gateway = Setup::before(&upstream).start();
+    gateway.cli_ok(&["check"]);
+    upstream.die();
+    let output = gateway.cli(&["check"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("the model server is down: "), "{text}");
+    assert!(text.contains("oneslotd doctor"), "{text}");
+}

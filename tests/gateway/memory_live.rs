@@ -190,7 +190,7 @@ fn a_model_killed_for_want_of_memory_is_said_to_be_and_comes_back() {
     let said = scene.gateway.said();
     let line = said
         .lines()
-        .find(|line| line.contains("the model server's process is gone"))
+        .find(|line| line.contains("model server's process ended"))
         .expect("the log says so");
     assert!(line.contains("how=\"out_of_memory\""), "{line}");
 

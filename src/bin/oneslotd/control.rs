@@ -3,6 +3,8 @@
 use jiff::ZonedDateTime;
 use oneslot::control_client::{ControlClient, ControlError, PauseRequest, PauseUnload, Unloaded};
 use oneslot::memory::Size;
+use oneslot::telemetry::message::Message;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::args::{Paths, Pause};
@@ -108,11 +110,19 @@ pub(crate) fn unload(paths: &Paths) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `check`.
+/// `check`. It fails if the model server is down, so that a script can wait for it.
 pub(crate) fn check(paths: &Paths) -> Result<(), Failure> {
     let snapshot: Value = ask(paths.running()?.check())?;
     let state = snapshot.pointer("/health/state").and_then(Value::as_str);
     let state = state.unwrap_or("unknown");
-    output::say(&format!("the model server is {state}"));
-    Ok(())
+    if state != "down" {
+        output::say(&format!("the model server is {state}"));
+        return Ok(());
+    }
+    let error = snapshot.pointer("/health/last_error");
+    let error = error.and_then(|error| Message::deserialize(error).ok());
+    let cause = error.map_or_else(String::new, |error| format!(": {error}"));
+    Err(Failure::not_done(format!(
+        "the model server is down{cause}; `oneslotd doctor` says what to do"
+    )))
 }

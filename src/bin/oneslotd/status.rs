@@ -98,7 +98,9 @@ fn health(snapshot: &Value) -> Option<String> {
         };
         words += &format!(", {failures}");
     }
-    if let Some(error) = snapshot.pointer("/health/last_error").and_then(message) {
+    // The last error is kept after a recovery; beside "ready" it would read as a current one.
+    let error = snapshot.pointer("/health/last_error").and_then(message);
+    if let Some(error) = error.filter(|_| state != "ready") {
         words += &format!(" ({error})");
     }
     if let Some(left) = number(snapshot, "/health/cooldown_ms").filter(|ms| *ms > 0) {

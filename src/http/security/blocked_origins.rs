@@ -19,6 +19,10 @@ impl BlockedOrigins {
     /// Remembers a refusal that was about an origin or a host; returns whether it was.
     pub(crate) fn note(&self, refusal: &Refusal, now_ms: u64) -> bool {
         let (kind, value) = if let Refusal::ForbiddenOrigin { origin } = refusal {
+            // `null` is the origin of every sandboxed page: it must not be allowed.
+            if origin == "null" {
+                return false;
+            }
             (RefusedKind::Origin, origin)
         } else if let Refusal::ForbiddenHost { host } = refusal {
             (RefusedKind::Host, host)
