@@ -158,7 +158,7 @@ fn a_taken_port_is_told_once_with_what_to_do_and_not_where_that_was_switched_off
     let told = chinese.until_told(&["OneSlot 未提供服务"]);
     assert!(told[0].text.contains("端口被其他程序占用"), "{told:?}");
     let told = other.until_told(&["OneSlot is not serving"]);
-    assert!(told[0].text.contains("see why"), "{told:?}");
+    assert!(told[0].text.contains("see the reason"), "{told:?}");
     other
         .icon
         .until_says(LIMIT, "Not serving: it could not start");
@@ -171,7 +171,7 @@ fn a_taken_port_is_told_once_with_what_to_do_and_not_where_that_was_switched_off
 
 #[test]
 fn a_server_that_is_nowhere_is_told_after_a_minute() {
-    let name = "notices::a_server_that_is_nowhere_is_told_after_a_minute";
+    let name = "notifications::a_server_that_is_nowhere_is_told_after_a_minute";
     if !network::is_for(name, &network::AUTO) {
         return;
     }

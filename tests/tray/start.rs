@@ -122,7 +122,7 @@ fn a_port_that_the_system_refuses_is_said_with_its_cause() {
     icon.until_says(LIMIT, "Not serving: the system does not permit this port");
     let said = tray.said();
     assert!(
-        said.contains("127.0.0.1:80 is kept by the system"),
+        said.contains("does not permit the use of 127.0.0.1:80"),
         "{said}"
     );
     assert!(tray.is_alive(), "it stays, to say so");
@@ -398,7 +398,8 @@ fn when_the_daemon_is_gone_for_good_the_tray_serves() {
         let lock = std::fs::read_to_string(tray.state_path().join("gateway.lock")).ok()?;
         lock.contains("\"oneslot\"").then_some(())
     });
-    eventually("it serves", || {
+    tray.until_serves();
+    eventually("the menu is that of an own gateway", || {
         let texts = icon.texts();
         texts.contains(&"Quit".to_owned()).then_some(())
     });

@@ -115,7 +115,7 @@ fn a_second_start_after_the_toolkit_fell_says_that_it_shows_nothing() {
     let second = second.arg("--state").arg(&state).output().unwrap();
     assert!(second.status.success(), "it ends in order");
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(said.contains("starts anew"), "{said:?}");
+    assert!(said.contains("about to restart"), "{said:?}");
 }
 
 #[test]
