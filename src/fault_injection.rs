@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) enum Stage {
     /// While the head is judged.
     Gate,
-    /// With a place in the line.
+    /// While it is queued.
     Queue,
     /// While the chat is fitted into the window, holding the slot.
     Trim,

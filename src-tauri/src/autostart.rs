@@ -45,7 +45,7 @@ pub fn set(app: &AppHandle, starts: bool) -> Result<(), Fault> {
     }
 }
 
-/// Makes an entry anew that was made by a program at another place. One that is right, that was
+/// Rewrites an entry that was made by a program at another path. One that is right, that was
 /// switched off elsewhere, or that is not there stays as it is.
 pub fn repair(app: &AppHandle) {
     #[cfg(target_os = "linux")]

@@ -1,8 +1,8 @@
-//! The TypeScript of everything that crosses the panel's door, made from the types themselves.
+//! The TypeScript of everything that crosses the panel's host interface, made from the types themselves.
 //!
 //! It is committed as `ui/src/host/generated/types.ts`, so that the panel is built without Rust;
 //! a test fails when the two differ. `ONESLOT_WRITE_BINDINGS=1 cargo test -p oneslot-tray
-//! bindings` writes it anew.
+//! bindings` rewrites it.
 
 use oneslot::telemetry::{self, snapshot};
 use ts_rs::{Config, TS};
@@ -105,7 +105,7 @@ mod tests {
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         assert!(
             committed == types(),
-            "the types changed: write {path} anew with ONESLOT_WRITE_BINDINGS=1"
+            "the types changed: rewrite {path} with ONESLOT_WRITE_BINDINGS=1"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The panel's commands, one per method of its door (`ui/src/host/host.ts`). Each parses, asks
+//! The panel's commands, one per method of its host interface (`ui/src/host/host.ts`). Each parses, asks
 //! one thing, and maps the error.
 
 mod desktop;

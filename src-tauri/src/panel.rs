@@ -1,4 +1,4 @@
-//! The panel's window: made when somebody wants to see it, destroyed when it is closed.
+//! The panel's window: created on demand, destroyed when it is closed.
 //!
 //! A web process that dies takes nothing with it: its window goes, and comes again once. Not
 //! here: what it shows (`ui/`), and what it may ask for ([`crate::commands`]).

@@ -19,7 +19,7 @@ const VARIABLES: [(&str, &str); 4] = [
     ("GDK_GL", "disable"),
 ];
 
-/// Starts this program anew with its variables set, where they are not: a process with threads
+/// Restarts this program with its variables set, where they are not: a process with threads
 /// cannot change its own.
 ///
 /// # Errors
@@ -60,7 +60,7 @@ pub fn has_display() -> bool {
     gtk::init().is_ok()
 }
 
-/// Elsewhere there is one wherever somebody has signed in.
+/// Other systems have one in every session.
 #[cfg(not(target_os = "linux"))]
 pub fn has_display() -> bool {
     true

@@ -27,7 +27,7 @@ pub struct Preferences {
 pub struct Kept {
     /// The language asked for.
     pub language: LanguageWish,
-    /// Which incidents are told.
+    /// Which incidents are reported.
     pub notify: NotifySwitches,
     /// Apps that ever called, by the names that records use.
     pub seen_apps: BTreeSet<String>,
@@ -58,7 +58,7 @@ pub struct ShellWish {
     pub language_wish: Option<LanguageWish>,
     /// Whether to start at login.
     pub start_at_login: Option<bool>,
-    /// Which incidents are told.
+    /// Which incidents are reported.
     pub notify: Option<NotifyWish>,
 }
 
@@ -203,7 +203,7 @@ fn read(path: &Path) -> Result<Kept, Unread> {
 
 fn write(path: &Path, kept: &Kept) -> std::io::Result<()> {
     match regular::read(path, regular::KEPT) {
-        // Nobody knows what is in it, and nothing of it could be kept aside.
+        // Its content is unknown, and it could not be kept aside.
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         Ok(_) | Err(_) => {}
     }

@@ -31,7 +31,7 @@ pub enum Start {
 pub enum Answer {
     /// It shows it.
     Shown,
-    /// It starts anew first, and forgets the wish.
+    /// It restarts first, and forgets the request.
     Later,
 }
 
@@ -199,7 +199,7 @@ mod tests {
         let state = StateDir::open(temp.path()).unwrap();
         std::fs::write(temp.path().join("tray.sock"), "").unwrap();
         let Start::First(only) = start(&state).unwrap() else {
-            unreachable!("nobody else runs with this directory")
+            unreachable!("no other program uses this directory")
         };
         let (told, heard) = mpsc::channel();
         only.hear(move || {

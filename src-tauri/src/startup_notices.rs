@@ -1,5 +1,5 @@
-//! What keeps the gateway from serving before anybody logs: settings that cannot be used also say
-//! nothing of how to log. It is told all the same, once, in the log and on standard error.
+//! Reports what keeps the gateway from serving before there is a log: settings that cannot be used
+//! do not say how to log either. It is reported once, in the log and on standard error.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use oneslot::config::Settings;
 use oneslot::telemetry::log::{self, Log};
 
-/// What was told, and the log it was told in.
+/// What was reported last, and the log it was written to.
 #[derive(Default)]
 pub struct Unlogged(Mutex<Told>);
 
@@ -18,8 +18,8 @@ struct Told {
 }
 
 impl Unlogged {
-    /// Tells of it, unless it was the last that was told. Where a log was begun by somebody else it
-    /// is theirs to tell.
+    /// Reports it, unless it was reported last. Where another part has opened the log, that part
+    /// reports it.
     pub fn tell(&self, text: &str, directory: &Path) {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if told.text == text {

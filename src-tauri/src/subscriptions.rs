@@ -25,7 +25,7 @@ const QUIET: Duration = Duration::from_secs(10);
 pub enum Update {
     /// The state.
     Snapshot {
-        /// Names the gateway's run: with another one the numbers begin anew.
+        /// Names the gateway's run: with another one the counters restart.
         run: String,
         /// What it shows of itself.
         snapshot: Arc<Snapshot>,

@@ -1,4 +1,4 @@
-//! What falls on the desktop takes no request along: they end in order, and the program starts anew
+//! A crash of the desktop ends no request: they end in order, and the program restarts
 //! or ends. Elsewhere than on Linux no part of the toolkit ends the process, and nothing is done.
 
 #[cfg(target_os = "linux")]
@@ -38,7 +38,7 @@ mod linux {
     /// Where GLib's programs meet what they cannot bear (a web process that dies while it starts is
     /// such a thing) they say so and abort the whole process. What they say is heard here first:
     /// the main thread then waits, without drawing any more, until the gateway has nothing in
-    /// flight, and the program starts anew, hidden. Requests on their way end as if nothing had
+    /// flight, and the program restarts, hidden. Requests on their way end as if nothing had
     /// been. Who asks for an end meanwhile gets it at once.
     ///
     /// Some parts log by `g_log`, which the default handler hears, and some in structured form, which
@@ -74,7 +74,7 @@ mod linux {
         tracing::error!(
             domain,
             message,
-            "the toolkit cannot go on; starting anew when idle"
+            "the toolkit cannot go on; restarting when idle"
         );
         link.wait_to_restart();
         link.stop();
@@ -82,7 +82,7 @@ mod linux {
             end();
         }
         let failed = start_anew();
-        tracing::error!(error = %failed, "the program was not started anew");
+        tracing::error!(error = %failed, "the program was not restarted");
     }
 
     /// Lets an end that is asked for come although the main thread hangs: a display that takes the
@@ -148,7 +148,7 @@ mod linux {
     pub struct Presses(Arc<OnceLock<AppHandle>>);
 
     impl Presses {
-        /// Hears from now on. The toolkit hears too, but only where nobody did before it: this
+        /// Listens from now on. The toolkit listens too, but only if nothing did before it: this
         /// comes before the toolkit is built.
         pub fn hear(link: &Arc<GatewayLink>) -> Self {
             let app = Arc::new(OnceLock::<AppHandle>::new());
@@ -191,7 +191,7 @@ mod elsewhere {
     /// Nothing to keep from ending.
     pub fn toolkit(_link: &Arc<GatewayLink>) {}
 
-    /// The main thread waits for nobody there.
+    /// The main thread does not wait there.
     pub fn hang(_link: &Arc<GatewayLink>) {}
 
     /// A display that goes takes no program along.

@@ -7,7 +7,7 @@ use tauri::{AppHandle, Manager as _};
 
 use crate::tray::{self, Tray};
 
-/// Makes the icon as soon as there is a place for it. `hidden`: nobody asked for a window, so one
+/// Makes the icon as soon as there is a place for it. `hidden`: no window was requested, so one
 /// is shown only if no place comes while a desktop takes to start.
 pub fn watch(app: &AppHandle, hidden: bool) {
     #[cfg(target_os = "linux")]

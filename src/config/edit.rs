@@ -15,10 +15,10 @@ use toml_edit::{DocumentMut, Item, Table, TableLike};
 
 use super::Key;
 use super::error::{Fault, joined};
-use super::explain::toml;
 use super::file::{self, Content};
 use super::load::Sources;
 use super::schema::{self, Member};
+use super::values::toml;
 use crate::state::durable;
 
 /// Why a setting was not changed; the file is then as it was.

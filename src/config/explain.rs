@@ -6,12 +6,9 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize as _;
-use serde_json::Value;
-use toml_edit::ser::ValueSerializer;
-
 use super::load::{Loaded, Origin};
 use super::schema::{Kind, MEMBERS, Member};
+use super::values::toml;
 use super::{Location, Preset};
 
 /// Every setting with text, range, default and variable, as TOML.
@@ -96,13 +93,6 @@ pub fn in_use(loaded: &Loaded) -> String {
         let _ = writeln!(text, "{:width$} = {value}  # {origin}", member.path);
     }
     text
-}
-
-/// A value as TOML.
-pub(super) fn toml(value: &Value) -> toml_edit::Value {
-    let written = value.serialize(ValueSerializer::new());
-    // TOML has no null and no larger numbers; no setting does either.
-    written.unwrap_or_else(|_| value.to_string().into())
 }
 
 fn takes(member: &Member) -> String {

@@ -12,8 +12,8 @@ use serde_json::Value;
 use toml_edit::{Document, Item, TableLike};
 
 use super::error::{Fault, Location, Notice, words};
-use super::explain::toml;
 use super::schema::{self, MEMBERS, Member};
+use super::values::toml;
 use crate::state::regular;
 
 /// One setting that was set, and where.

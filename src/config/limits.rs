@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::settings::Preset;
-use super::values::millis;
+use super::values::{Preset, millis};
 
 const MIB: u64 = 1 << 20;
 

@@ -25,10 +25,10 @@ pub use limits::{Limits, MemoryLimits};
 pub use load::{Flag, LoadError, Loaded, Origin, Sources};
 pub use schema::{Kind, MEMBERS, Member, find};
 pub use settings::{
-    Access, Counting, Degrade, Health, Level, Log, Power, Preset, Pressure, Queue, Relay,
-    Sensitivity, Settings, Timeouts, Trim, Upstream, Window,
+    Access, Counting, Degrade, Health, Level, Log, Power, Pressure, Queue, Relay, Sensitivity,
+    Settings, Timeouts, Trim, Upstream, Window,
 };
-pub use values::{BaseUrl, Context, Secret};
+pub use values::{BaseUrl, Context, Preset, Secret};
 pub use watch::{Watch, WatchError};
 
 #[cfg(test)]

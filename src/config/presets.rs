@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::limits::Limits;
 use super::settings::{
-    Access, Counting, Degrade, Health, Level, Log, Power, Preset, Pressure, Queue, Relay,
-    Sensitivity, Settings, Timeouts, Trim, Upstream, Window,
+    Access, Counting, Degrade, Health, Level, Log, Power, Pressure, Queue, Relay, Sensitivity,
+    Settings, Timeouts, Trim, Upstream, Window,
 };
-use super::values::{BaseUrl, Context};
+use super::values::{BaseUrl, Context, Preset};
 use crate::refusal::FullStatus;
 
 /// The gateway's own port; 11434 is Ollama's, and 11435 is used by other tools.

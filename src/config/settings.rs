@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::key::{self, Key};
 use super::limits::Limits;
-use super::values::{self, BaseUrl, Context, Secret};
+use super::values::{self, BaseUrl, Context, Preset, Secret};
 use crate::refusal::FullStatus;
 
 /// Everything that can be configured, resolved.
@@ -53,18 +53,6 @@ pub struct Settings {
     /// Limits that are not settings.
     #[serde(skip)]
     pub limits: Limits,
-}
-
-/// The starting point of all other settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Preset {
-    /// OneSlot's own rules.
-    #[default]
-    Balanced,
-    /// Fixed numbers: ceilings of 256, 128 and 64 tokens, one token per character, refusals by
-    /// that count, and window.fallback used where the window is unknown.
-    Strict,
 }
 
 /// The model server.

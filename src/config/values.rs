@@ -8,15 +8,29 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use toml_edit::ser::ValueSerializer;
 
 use crate::refusal::FullStatus;
 use crate::upstream::{BaseUrlError, Root};
 
 /// Shown instead of a credential that is set.
 const HIDDEN: &str = "(set, not shown)";
+
+/// The starting point of all other settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// OneSlot's own rules.
+    #[default]
+    Balanced,
+    /// Fixed numbers: ceilings of 256, 128 and 64 tokens, one token per character, refusals by
+    /// that count, and window.fallback used where the window is unknown.
+    Strict,
+}
 
 /// Where the model server is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -251,4 +265,11 @@ fn is_origin(text: &str) -> bool {
     let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
     let is_authority = |byte: u8| byte.is_ascii_graphic() && !b"/?#@*".contains(&byte);
     !scheme.is_empty() && scheme.bytes().all(is_scheme) && host.bytes().all(is_authority)
+}
+
+/// A value as TOML.
+pub(super) fn toml(value: &Value) -> toml_edit::Value {
+    let written = value.serialize(ValueSerializer::new());
+    // TOML has no null and no larger numbers; no setting does either.
+    written.unwrap_or_else(|_| value.to_string().into())
 }

@@ -47,7 +47,7 @@ pub(super) fn settings(patient: &Patient<'_>, chart: &mut Chart<'_>) {
     closed(&patient.state.token_file(), "chmod 600", chart);
 }
 
-/// The running gateway: what it shows, whom it turned away.
+/// The running gateway: what it shows, which origins and hosts it refused.
 pub(super) fn gateway(patient: &Patient<'_>, chart: &mut Chart<'_>) {
     let Some(running) = patient.running else {
         chart.advise("no OneSlot is running", "oneslotd serve");

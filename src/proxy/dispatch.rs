@@ -27,7 +27,15 @@ use crate::window::{self, Fit, Ratio};
 use super::fit::{self, Counts};
 use super::{Call, RequestGuard, UpstreamResponse, disclosure};
 use crate::proxy::response_head::{First, first_bytes};
-use crate::proxy::timeouts::Ended;
+
+/// Why waiting ended without an outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// A person, or the shutdown, cancelled the request.
+    Cut(Cut),
+    /// A timeout elapsed.
+    Over(Refusal),
+}
 
 /// A request from its grant to its answer.
 pub(super) struct Dispatch {

@@ -10,20 +10,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::body::stream::until_next_look;
-use super::dispatch::Dispatch;
+use super::dispatch::{Dispatch, Ended};
 use crate::refusal::{Clock, Cut, Refusal};
 
 /// Interval at which a model that is being loaded is polled.
 const LOADING_POLL: Duration = Duration::from_secs(1);
-
-/// Why waiting ended without an outcome.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// A person, or the shutdown, cancelled the request.
-    Cut(Cut),
-    /// A timeout elapsed.
-    Over(Refusal),
-}
 
 impl Dispatch {
     /// Waits for `outcome` until the timeout of this kind of request.

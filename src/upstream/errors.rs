@@ -1,10 +1,11 @@
-//! Reads the error that a model server reports, in every shape seen, and says whose fault it is.
+//! Reads the error that a model server reports, in every shape seen.
 //!
 //! Servers send error objects, lists of errors, bare strings, error objects *as* strings inside
 //! strings, plain text, HTML pages and nothing at all. All of them become one [`ReportedError`].
 //! Its message may quote a prompt: it goes to the client only.
 //!
-//! Not here: the wordings of "too long" ([`super::overflow`]).
+//! Not here: the wordings of "too long" ([`super::overflow`]) and whose fault an error is
+//! ([`super::request_fault`]).
 
 use std::fmt;
 
@@ -12,9 +13,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
 
-use super::overflow;
 use crate::refusal::UpstreamError;
-use crate::upstream::servers::Kind;
 
 /// Longest `type`, `code` and `param` kept, in characters.
 const LONGEST_NAME: usize = 64;
@@ -27,15 +26,6 @@ const DEEPEST: u32 = 5;
 
 /// Members that hold the error or its message, by precedence.
 const MESSAGE_MEMBERS: [&str; 5] = ["error", "errors", "message", "msg", "detail"];
-
-/// What a failed answer says about the server's health.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault5xx {
-    /// The server failed: it starts a cooldown.
-    Server,
-    /// The request caused it: the next one may be served at once.
-    Request,
-}
 
 /// An error as the server reported it. Everything is optional.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -72,67 +62,6 @@ pub fn error_of(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Upstrea
         ..error.to_upstream_error(error.status_in(status))
     }
 }
-
-/// Whether a failed answer counts against the server or only against the request.
-///
-/// `status` and `body` as for [`error_of`].
-pub fn fault_of(kind: Option<Kind>, status: StatusCode, body: &[u8]) -> Fault5xx {
-    let error = ReportedError::read(body);
-    let seen = error.status_in(status);
-    // 501 means that the server lacks the feature: a cooldown would not change that.
-    if !seen.is_server_error() || seen == StatusCode::NOT_IMPLEMENTED {
-        return Fault5xx::Request;
-    }
-    if overflow::overflow(status, body).is_some() {
-        return Fault5xx::Request;
-    }
-    let text = error.message.to_lowercase();
-    // Ollama names the cause of a runner's death in the same message: the death counts.
-    if text.contains("runner") {
-        return Fault5xx::Server;
-    }
-    let request_faults: &[&str] = match kind {
-        Some(Kind::LlamaCpp) => &LLAMA_CPP_REQUEST_FAULTS,
-        Some(Kind::Ollama) => &OLLAMA_REQUEST_FAULTS,
-        Some(Kind::LmStudio | Kind::Plain) | None => &[],
-    };
-    let is_request_fault = request_faults.iter().any(|fault| text.contains(fault))
-        || error.kind.as_deref() == Some("invalid_request_error");
-    if is_request_fault {
-        Fault5xx::Request
-    } else {
-        Fault5xx::Server
-    }
-}
-
-/// llama.cpp: an input larger than the batch, `fail_on_no_slot`, a router's unknown model, and
-/// templates, grammars and media that cannot be parsed.
-const LLAMA_CPP_REQUEST_FAULTS: [&str; 12] = [
-    "too large to process",
-    "physical batch size",
-    "no slot available",
-    "model is not loaded",
-    "' not found",
-    "failed to parse",
-    "json schema",
-    "grammar",
-    "jinja",
-    "template",
-    "input is not supported",
-    "does not support",
-];
-
-/// Ollama: a model larger than the machine or unreadable, and inputs that cannot be processed.
-const OLLAMA_REQUEST_FAULTS: [&str; 8] = [
-    "requires more system memory",
-    "unable to load model",
-    "unknown model architecture",
-    "failed to process inputs",
-    "unsupported image",
-    "invalid image",
-    "does not support",
-    "not found",
-];
 
 // === impl ReportedError ===
 
@@ -208,7 +137,7 @@ impl ReportedError {
         }
     }
 
-    fn status_in(&self, answered: StatusCode) -> StatusCode {
+    pub(super) fn status_in(&self, answered: StatusCode) -> StatusCode {
         if answered.is_success() {
             self.status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
         } else {

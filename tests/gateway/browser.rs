@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::support::browser::{Browser, Site};
-use crate::support::fence::{quiet, settled, untouched};
 use crate::support::held::hold;
 use crate::support::live::alone;
 use crate::support::script::Script;
+use crate::support::untouched::{quiet, settled, untouched};
 use crate::support::upstream::Upstream;
 
 /// What a page could not have if every gate held.

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::support::chat;
 use crate::support::client::Client;
-use crate::support::fence::{quiet, settled};
 use crate::support::flavour::Flavour;
 use crate::support::gateway::Gateway;
 use crate::support::held::hold;
 use crate::support::script::Script;
+use crate::support::untouched::{quiet, settled};
 use crate::support::upstream::Upstream;
 use crate::support::within;
 

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::support::chat;
 use crate::support::client::{Client, request};
-use crate::support::fence::{quiet, settled, untouched};
 use crate::support::flavour::Flavour;
 use crate::support::gateway::Gateway;
 use crate::support::refused::{Advice, refused};
 use crate::support::script::Script;
+use crate::support::untouched::{quiet, settled, untouched};
 use crate::support::upstream::Upstream;
 use crate::support::wire::{chunk, find, response};
 

@@ -12,11 +12,11 @@ use crate::support::canary::{files_under, forms};
 use crate::support::chat;
 use crate::support::client::Client;
 use crate::support::eventually;
-use crate::support::fence::quiet;
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::held::{hold, queue};
 use crate::support::refused::{Advice, error_event, refused};
 use crate::support::script::Script;
+use crate::support::untouched::quiet;
 use crate::support::upstream::{How, Upstream};
 
 const PROMPT: &str = "CANARY-7f3a prompt ünïcode";

@@ -8,13 +8,13 @@ use socket2::{Domain, Socket, Type};
 
 use crate::support::chat;
 use crate::support::client::Client;
-use crate::support::fence::{quiet, settled, untouched};
 use crate::support::flavour::Flavour;
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::held::hold;
 use crate::support::machine::{descriptors, resident_kib};
 use crate::support::refused::{Advice, refused};
 use crate::support::script::{Gate, Script, delta};
+use crate::support::untouched::{quiet, settled, untouched};
 use crate::support::upstream::{How, Upstream};
 use crate::support::wire::chunk;
 use crate::support::{eventually, within};

@@ -9,7 +9,7 @@ use crate::support::client::{Client, Response};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::live::{LIVE_LIMIT, LiveChat, RealModel, SDKS, Sdk, alone};
 use crate::support::refused::{Advice, error_event, refused};
-use crate::support::tap::Tap;
+use crate::support::tcp_proxy::Tap;
 use crate::support::within;
 
 const WINDOW: u32 = 2048;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::chat;
 use crate::support::client::Client;
-use crate::support::fence::{quiet, settled};
 use crate::support::gateway::Gateway;
 use crate::support::held::hold;
 use crate::support::machine::{descriptors, peak_kib, resident_kib};
+use crate::support::untouched::{quiet, settled};
 use crate::support::upstream::Upstream;
 
 const LARGEST: usize = 64 * 1024 * 1024;

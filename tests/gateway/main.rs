@@ -16,11 +16,11 @@ mod harness;
 
 // The contract.
 mod access;
-mod article;
+mod strict_preset;
 mod browser;
 mod config;
 mod connect;
-mod content;
+mod privacy;
 mod disconnects;
 mod faults;
 mod framing;
@@ -29,8 +29,8 @@ mod health;
 mod hygiene;
 #[cfg(target_os = "linux")]
 mod limits;
-mod lies;
-mod line;
+mod hostile_upstream;
+mod queue;
 mod live;
 #[cfg(target_os = "linux")]
 mod load;
@@ -41,11 +41,11 @@ mod origins;
 mod panics;
 mod pause;
 #[cfg(unix)]
-mod places;
+mod state_dir;
 mod refusals;
 #[cfg(target_os = "linux")]
 mod sleep;
-mod slot;
+mod lease;
 mod soak;
 mod stream;
 mod window;

@@ -4,10 +4,10 @@ use sha2::{Digest, Sha256};
 
 use crate::support::chat;
 use crate::support::client::{Client, Response, request};
-use crate::support::fence::{quiet, settled, untouched};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::refused::{Advice, refused, refused_on};
 use crate::support::script::Script;
+use crate::support::untouched::{quiet, settled, untouched};
 use crate::support::upstream::Upstream;
 use crate::support::wire::{Head, find, response};
 

@@ -142,12 +142,12 @@ fn the_panel_shows_the_line_of_real_traffic_and_cancels_from_it() {
     running.body_until_has("on and on");
     panel.until_says("Answering zed");
     let waiting = open_chat(address, &chat::whole("second"));
-    let cancel = "//li//button[@aria-label='Cancel the request of zed']";
+    let cancel = "//li//button[@aria-label='Cancel the request from zed']";
     eventually("the line is drawn", || panel.has(cancel).then_some(()));
     panel.click(cancel);
     let refused = waiting_answer(waiting);
     assert_ne!(refused, 200, "who waited is told that it was cancelled");
-    panel.click("//button[@aria-label='Cancel the request of zed']");
+    panel.click("//button[@aria-label='Cancel the request from zed']");
     let stopped = running.finish();
     assert!(
         !stopped.text().contains("[DONE]"),

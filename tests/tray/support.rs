@@ -35,9 +35,9 @@ pub(crate) mod refused;
 #[path = "../gateway/support/script.rs"]
 #[expect(dead_code, reason = "the gateway's tests use the rest")]
 pub(crate) mod script;
-#[path = "../gateway/support/tap.rs"]
+#[path = "../gateway/support/tcp_proxy.rs"]
 #[expect(dead_code, reason = "the gateway's tests use the rest")]
-pub(crate) mod tap;
+pub(crate) mod tcp_proxy;
 #[path = "../gateway/support/upstream.rs"]
 #[expect(dead_code, reason = "the gateway's tests use the rest")]
 pub(crate) mod upstream;

@@ -64,7 +64,10 @@ impl Stage {
                 let pid = process.to_string();
                 let _ = Command::new("kill").args(["-KILL", &pid]).status();
             }
-            self.tray.said().contains("starting anew").then_some(())
+            self.tray
+                .said()
+                .contains("restarting when idle")
+                .then_some(())
         });
     }
 

@@ -54,7 +54,7 @@ pub enum Changed {
     },
 }
 
-/// Which list somebody who was turned away is to be put on.
+/// The list that a refused origin or host is added to.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ListKind {
@@ -133,7 +133,7 @@ fn free_port(listen: &[SocketAddr]) -> Option<u16> {
     let is_free = |port: &u16| {
         let one = |address: &SocketAddr| {
             TcpListener::bind(SocketAddr::new(address.ip(), *port)).is_ok()
-                // A machine without this family has nobody in the way either.
+                // A machine without this address family cannot have a conflict.
                 || TcpListener::bind(SocketAddr::new(address.ip(), 0)).is_err()
         };
         TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok() && listen.iter().all(one)

@@ -44,7 +44,7 @@ enum Course {
     Mends(u64),
 }
 
-/// How long what was told must be over before it is told again, in milliseconds: a server that
+/// How long an incident must be over before its kind is reported again, in milliseconds: a server that
 /// comes and goes is one incident.
 const MENDED_MS: u64 = 300_000;
 
@@ -130,7 +130,7 @@ impl Incident {
         if lasts { Stand::Lasts } else { Stand::Over }
     }
 
-    /// A server that is started anew, or a passing peak, is no incident.
+    /// A server that restarts, or a short peak, is no incident.
     fn patience_ms(self) -> u64 {
         match self {
             Self::Down => 15_000,

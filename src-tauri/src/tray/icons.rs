@@ -8,7 +8,7 @@ use tauri::image::Image;
 use tauri::tray::TrayIcon;
 
 /// The picture's file for one shape. A Linux panel does not say whether it is light or dark, and
-/// Windows' taskbar is asked by nobody here: both get the set on a plate. macOS colours its own.
+/// Windows' taskbar is not queried: both get the set on a plate. macOS colours its own.
 macro_rules! picture {
     ($name:literal) => {{
         #[cfg(target_os = "macos")]

@@ -9,7 +9,7 @@ use super::seen::Seen;
 /// The notice of a daemon that has ended, and is waited for.
 pub const DAEMON_GONE: &str = "daemon_gone";
 
-/// Letters of a name that somebody else chose. Windows cuts a tooltip at 127.
+/// Letters of a name that an app or server chose. Windows cuts a tooltip at 127.
 const NAME_LETTERS: usize = 28;
 
 /// The state, who waits, and when it is tried again.

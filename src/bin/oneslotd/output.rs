@@ -6,14 +6,14 @@ use std::io::{self, Write as _};
 ///
 /// # Errors
 ///
-/// When nobody reads any more: whoever prints again and again stops then.
+/// The reader closed the pipe: a command that keeps printing stops then.
 pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", text.trim_end())?;
     out.flush()
 }
 
-/// Prints one answer of a command that is done then, whether or not somebody reads.
+/// Prints one answer of a command that ends after it, whether or not it is read.
 pub(crate) fn say(text: &str) {
     let _ = line(text);
 }

@@ -69,7 +69,7 @@ async fn until_stopped(options: Options, file: &Path) -> Result<(), Failure> {
     }
     tokio::select! {
         () = running.shutdown() => {}
-        // Whoever asks twice does not want to wait.
+        // A second signal means: do not wait.
         () = stop.asked() => {}
     }
     Ok(())

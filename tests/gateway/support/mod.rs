@@ -7,7 +7,7 @@ pub(crate) mod browser;
 pub(crate) mod canary;
 pub(crate) mod chat;
 pub(crate) mod client;
-pub(crate) mod fence;
+pub(crate) mod untouched;
 pub(crate) mod flavour;
 pub(crate) mod gateway;
 pub(crate) mod group;
@@ -17,7 +17,7 @@ pub(crate) mod machine;
 pub(crate) mod process;
 pub(crate) mod refused;
 pub(crate) mod script;
-pub(crate) mod tap;
+pub(crate) mod tcp_proxy;
 pub(crate) mod upstream;
 pub(crate) mod wire;
 

@@ -26,8 +26,8 @@ fn without_a_server_it_says_what_to_do_and_one_that_appears_is_found_and_proven(
     let steps = panel.text_of(&card("What you can try"));
     for step in [
         "Start Ollama, LM Studio (Developer → Start server) or llama-server. OneSlot finds it within 10 seconds.",
-        "Put its address into “Model server” under Settings.",
-        "On another machine?",
+        "Enter its address under “Model server” in Settings.",
+        "Is it on another machine?",
     ] {
         assert!(steps.contains(step), "{steps}");
     }
@@ -136,7 +136,7 @@ fn with_its_port_taken_it_says_by_whom_and_serves_on_another_when_asked() {
         said == "Not serving: port in use"
     });
     let what = panel.text_of(&card("What you can do"));
-    assert!(what.contains(&format!("{taken} is held by")), "{what}");
+    assert!(what.contains(&format!("{taken} is in use by")), "{what}");
     assert!(
         what.contains(&std::process::id().to_string()),
         "by whom: {what}"

@@ -11,7 +11,7 @@ use super::super::support::driver::Panel;
 use super::super::support::host::Host;
 use super::super::support::live::{LIVE_LIMIT, RealModel, alone};
 use super::super::support::program::{Program, Setup, web_processes};
-use super::super::support::tap::Tap;
+use super::super::support::tcp_proxy::Tap;
 use super::super::support::{LIMIT, chat, eventually, windows};
 use super::{CHAT, ask, card, kill_all};
 

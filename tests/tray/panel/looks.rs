@@ -159,13 +159,13 @@ fn look_at_all(stage: &Stage, name: &str, sizes: &[u32]) {
         ask(stage.address, CHAT, &fields, &chat::whole("hello")).finish();
         panel.click(&format!("//button[contains(@aria-label, {page:?})]"));
         panel.until_text(
-            "//div[contains(@class, 'told')]",
+            "//div[contains(@class, 'toast')]",
             "what was done is told",
             |said| said.contains(&page),
         );
         hold_whole(panel, *percent, &format!("{name}, what was done"));
         shot(panel, &format!("{name}-{percent}-told"));
-        panel.click("//div[contains(@class, 'told')]/button");
+        panel.click("//div[contains(@class, 'toast')]/button");
         panel.click("//div[contains(@class, 'pause')]/button");
         hold_whole(panel, *percent, &format!("{name}, the choice of pauses"));
         shot(panel, &format!("{name}-{percent}-pause"));

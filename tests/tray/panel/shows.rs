@@ -225,7 +225,7 @@ fn failures_the_last_error_and_a_countdown_that_moves_are_told() {
     assert!(health.contains("Not responding"), "{health}");
     let told = number_before(&health, " failure").unwrap_or_default();
     assert!(told >= count, "failures in a row are counted: {health}");
-    assert!(health.contains("Last sign of life"), "{health}");
+    assert!(health.contains("Last response"), "{health}");
     stage.upstream.come_back();
     panel.press("Check now");
     panel.until_text("//h1", "it is found well", |said| said == "Ready");
@@ -421,7 +421,7 @@ fn what_became_of_requests_is_told_with_code_cut_and_limit() {
     assert_eq!(
         detail(done, "Answer limit"),
         format!(
-            "{}, requested 4,096: the window was full",
+            "{}, requested 4,096: the context window was full",
             grouped(&record["granted"])
         )
     );
@@ -429,7 +429,7 @@ fn what_became_of_requests_is_told_with_code_cut_and_limit() {
     panel.until_text(
         &card("Context window"),
         "the window tells what was cut",
-        |said| said.contains("512 tokens · as loaded") && said.contains("cut"),
+        |said| said.contains("512 tokens · reported by the server") && said.contains("dropped"),
     );
     stage.panel.close();
 }

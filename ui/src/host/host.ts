@@ -30,7 +30,7 @@ export interface Host {
   resume(): Promise<void>;
   /** Ends a cooldown and probes; resolves when the probe is answered. */
   check(): Promise<void>;
-  /** Unloads the model, at its turn in the line; gives the names of what was unloaded. */
+  /** Unloads the model, when it reaches the front of the queue; gives the names of what was unloaded. */
   unload(): Promise<string[]>;
   /** Stops the running answers; queued requests keep their position. */
   stop(): Promise<void>;

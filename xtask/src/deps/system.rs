@@ -1,5 +1,5 @@
 //! System packages: installed by apt as root or through a sudo that does not ask; elsewhere the
-//! user is told what to install. A C compiler is not among them: Rust needs one to build this
+//! message says what to install. A C compiler is not among them: Rust needs one to build this
 //! program.
 
 use std::process::{Command, Stdio};

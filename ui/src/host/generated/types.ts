@@ -594,7 +594,7 @@ export type Outcome = "done" | "refused" | "failed" | "left";
 
 export type Update = { "kind": "snapshot", 
 /**
- * Names the gateway's run: with another one the numbers begin anew.
+ * Names the gateway's run: with another one the counters restart.
  */
 run: string, 
 /**
@@ -793,7 +793,7 @@ language_wish?: LanguageWish,
  */
 start_at_login?: boolean, 
 /**
- * Which incidents are told.
+ * Which incidents are reported.
  */
 notify?: NotifyWish, };
 
