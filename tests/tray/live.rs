@@ -228,7 +228,7 @@ fn a_real_answer_is_stopped_and_a_pause_refuses_and_resuming_serves() {
         "it is not said to be whole: {stopped}"
     );
     assert!(
-        stopped.contains("stopped by a person"),
+        stopped.contains("cancelled by a person"),
         "it says why: {stopped}"
     );
     tray.until_status("the slot is free", |status| status["queue"]["running"] == 0);

@@ -46,7 +46,7 @@ fn a_real_server_is_found_proven_watched_and_stopped_from_the_panel() {
     panel.until_text(
         &card("Context window"),
         "the window is the real one",
-        |said| said.contains("2,048 tokens · as loaded") && said.contains("prompt"),
+        |said| said.contains("2,048 tokens · reported by the server") && said.contains("prompt"),
     );
     panel.until_text(&card("Memory"), "what the model's process holds", |said| {
         said.contains(" holds 0.")
