@@ -49,7 +49,7 @@ fn a_real_server_is_found_proven_watched_and_stopped_from_the_panel() {
         |said| said.contains("2,048 tokens · reported by the server") && said.contains("prompt"),
     );
     panel.until_text(&card("Memory"), "what the model's process holds", |said| {
-        said.contains(" holds 0.")
+        said.contains(" uses 0.")
     });
 
     let mut running = ask(address, CHAT, &[("user-agent", "zed/1")], &lasting(1500));
