@@ -128,7 +128,7 @@ impl ControlClient {
         }
         let body = serde_json::to_value(pause).map_err(ControlError::Decode)?;
         let call = self.call(Method::POST, "/oneslot/pause", Some(&body));
-        Ok(call.await.map(|paused: Paused| paused.unloaded)?)
+        call.await.map(|paused: Paused| paused.unloaded)
     }
 
     /// Resumes; returns whether it was paused.
@@ -142,9 +142,8 @@ impl ControlClient {
             resumed: Option<bool>,
         }
         let call = self.call(Method::POST, "/oneslot/resume", None);
-        Ok(call
-            .await
-            .map(|resumed: Resumed| resumed.resumed.unwrap_or(true))?)
+        call.await
+            .map(|resumed: Resumed| resumed.resumed.unwrap_or(true))
     }
 
     /// Ends a cooldown and probes the model server; gives the snapshot after the probe.
