@@ -685,7 +685,7 @@ fn one_change_after_the_file_was_removed_changes_nothing_else() {
     let output = gateway.cli(&["key", "add", "zed", "--config", config]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("written again"), "it is told: {said}");
+    assert!(said.contains("written again"), "it is logged: {said}");
     gateway.until_status("the new file is read", |status| {
         !status["notices"].to_string().contains("the file is gone")
     });

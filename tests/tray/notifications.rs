@@ -175,7 +175,10 @@ fn a_server_that_is_nowhere_is_told_after_a_minute() {
     if !network::is_for(name, &network::AUTO) {
         return;
     }
-    let auto = lines(&["upstream.base_url = \"auto\""]);
+    let auto = lines(&[
+        "upstream.base_url = \"auto\"",
+        "pressure.sensitivity = \"off\"",
+    ]);
     let english = stage(ENGLISH, &auto);
     let chinese = stage(CHINESE, &auto);
     let silent = stage(r#"{"notify": {"no_server": false}}"#, &auto);

@@ -11,7 +11,7 @@ use super::{eventually, windows};
 
 /// From the press of a row to the moment in which the page asks for the state.
 pub(crate) fn open(tray: &Program, icon: &Icon) -> Duration {
-    let looks = |said: &str| said.matches("somebody looks").count();
+    let looks = |said: &str| said.matches("a panel subscribed").count();
     let before = looks(&tray.said());
     let began = Instant::now();
     icon.press("Open OneSlot…");
