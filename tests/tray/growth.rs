@@ -175,12 +175,13 @@ fn panels_that_were_opened_and_closed_leave_nothing_behind() {
             now.open < before.open + TIMES / 2 && now.threads < before.threads + TIMES / 2;
         (is_as_before && shared_with_pages(&tray) == 0).then_some(())
     });
-    let (after, grown) = (
-        left(&desktop, &tray),
-        tray.private_kib().saturating_sub(kib),
-    );
+    let after = left(&desktop, &tray);
+    // The toolkit gives memory of a closed page back a moment after its descriptors.
+    let grown = within(LIMIT, "the pages' memory is given back", || {
+        let grown = tray.private_kib().saturating_sub(kib);
+        (grown < 3 * 1024).then_some(grown)
+    });
     println!("{TIMES} panels: {before:?} before, {after:?} after, {grown} KiB more");
-    assert!(grown < 3 * 1024, "{TIMES} panels took {grown} KiB");
 }
 
 /// How many pieces of memory are shared with pages; one that stays tells of a page that does.
