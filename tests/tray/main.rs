@@ -17,6 +17,7 @@
 mod support;
 
 mod toolkit_crash;
+mod gateway_link;
 mod growth;
 mod tray_host;
 mod hygiene;
