@@ -150,6 +150,11 @@ fn a_model_killed_for_want_of_memory_is_said_to_be_and_comes_back() {
     let stat = format!("/proc/{pid}/stat");
     let lives = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
     let mut mib = scene.headroom - 40;
+    assert!(scene.hog.press(mib), "there is room for this much");
+    // Memory is read every two seconds; the death reports the last reading before it.
+    scene.until("what is left was read", |status| {
+        status["pressure"]["ram"]["available"].as_u64() < Some(200 << 20)
+    });
     while lives() {
         mib += 2;
         assert!(mib < LIMIT_MIB, "the kernel kills at the limit");
