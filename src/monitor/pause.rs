@@ -32,21 +32,27 @@ pub(super) async fn write(context: &Arc<Context>) {
     let write = move || {
         let _one_at_a_time = lock(&context.writing_pause);
         let pause = context.scheduler.read(|scheduler, _, _| scheduler.pause());
-        let saved = context.state.keep_pause(pause);
+        let unsaved = context.state.keep_pause(pause).err();
+        let fact = unsaved.and_then(|error| report(pause, &error));
+        // A notice that still holds stays, since another request may be reading it.
+        let holds = fact.clone().map(|fact| fact.message().code);
         for code in NOTICES {
-            context.notices.remove(code);
+            if holds.as_deref() != Some(code) {
+                context.notices.remove(code);
+            }
         }
-        if let Err(error) = saved {
-            report(&context, pause, &error);
+        if let Some(fact) = fact {
+            context.notices.add(fact);
         }
     };
     let _ = tokio::task::spawn_blocking(write).await;
 }
 
-fn report(context: &Context, pause: Option<Pause>, error: &StateError) {
+/// Logs that the change was not saved, and returns what a person has to know.
+fn report(pause: Option<Pause>, error: &StateError) -> Option<Fact> {
     let StateError::Write { path, source } = error else {
         tracing::warn!(%error, "a change of the pause will not survive a restart");
-        return;
+        return None;
     };
     let (file, source) = (path.display().to_string(), source.to_string());
     let fact = if pause.is_some() {
@@ -62,5 +68,5 @@ fn report(context: &Context, pause: Option<Pause>, error: &StateError) {
             error: source,
         }
     };
-    context.notices.add(fact);
+    Some(fact)
 }
