@@ -18,7 +18,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::api;
 use crate::context::Context;
 use crate::proxy::body::{ResponseBody, full};
-use crate::refusal::{Dialect, Refusal};
+use crate::refusal::{ErrorFormat, Refusal};
 use crate::scheduler::queue::RequestId;
 use crate::telemetry::{self, Lane, PendingRecord};
 
@@ -48,7 +48,7 @@ pub(super) async fn respond(
     let id = context.next_id();
     let (parts, incoming) = request.into_parts();
     let mut body = RequestBody::new(incoming, &parts.headers);
-    let dialect = Dialect::of(parts.uri.path());
+    let format = ErrorFormat::of(parts.uri.path());
     let mut seen = Seen::of(&parts);
     let work = handle(&context, id, parts, &mut body, peer, &mut seen);
     let outcome = catch_panic(work).await.unwrap_or(Err(Refusal::Internal));
@@ -57,7 +57,7 @@ pub(super) async fn respond(
             // The scheduler's state did not change, but a person may be waiting to allow it.
             context.scheduler.touch();
         }
-        refuse(&refusal, dialect)
+        refuse(&refusal, format)
     });
     let is_event_stream = is_event_stream(response.headers());
     set_common_headers(
@@ -130,8 +130,8 @@ fn preflight(
 }
 
 /// A refusal as a response.
-fn refuse(refusal: &Refusal, dialect: Dialect) -> Response<ResponseBody> {
-    let mut response = Response::new(full(refusal.body(dialect)));
+fn refuse(refusal: &Refusal, format: ErrorFormat) -> Response<ResponseBody> {
+    let mut response = Response::new(full(refusal.body(format)));
     *response.status_mut() = refusal.status();
     *response.headers_mut() = refusal.headers();
     response

@@ -1,4 +1,4 @@
-//! A refusal on the wire: headers, the body in the client's dialect, and its in-stream form.
+//! A refusal on the wire: headers, the body in the client's format, and its in-stream form.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// The format of an error body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Dialect {
+pub enum ErrorFormat {
     /// `{"error": {"message", "type", "param", "code"}}`.
     #[default]
     OpenAi,
@@ -23,8 +23,8 @@ pub enum Dialect {
     Anthropic,
 }
 
-impl Dialect {
-    /// The dialect of the apps that ask for this path; an app prefix changes nothing.
+impl ErrorFormat {
+    /// The format of the apps that ask for this path; an app prefix changes nothing.
     pub fn of(path: &str) -> Self {
         let path = match path
             .strip_prefix("/app/")
@@ -46,13 +46,13 @@ impl Dialect {
 }
 
 impl Refusal {
-    /// The JSON body, as the clients of `dialect` read an error.
-    pub fn body(&self, dialect: Dialect) -> Bytes {
-        let body = match dialect {
-            Dialect::OpenAi => serde_json::json!({ "error": self.error_object() }),
+    /// The JSON body, as the clients of `format` read an error.
+    pub fn body(&self, format: ErrorFormat) -> Bytes {
+        let body = match format {
+            ErrorFormat::OpenAi => serde_json::json!({ "error": self.error_object() }),
             // An object here is a TypeError in one client and `[object Object]` in another.
-            Dialect::Ollama => serde_json::json!({ "error": self.message() }),
-            Dialect::Anthropic => serde_json::json!({
+            ErrorFormat::Ollama => serde_json::json!({ "error": self.message() }),
+            ErrorFormat::Anthropic => serde_json::json!({
                 "type": "error",
                 "error": { "type": self.anthropic_kind(), "message": self.message() },
             }),
@@ -111,7 +111,7 @@ impl Refusal {
         })
     }
 
-    /// `error.type` in the Anthropic dialect.
+    /// `error.type` in the Anthropic format.
     fn anthropic_kind(&self) -> &'static str {
         match self.status().as_u16() {
             401 => "authentication_error",
@@ -125,7 +125,7 @@ impl Refusal {
         }
     }
 
-    /// `error.type` in the OpenAI dialect.
+    /// `error.type` in the OpenAI format.
     fn kind(&self) -> String {
         if let Self::Upstream(error) = self
             && let Some(kind) = &error.kind

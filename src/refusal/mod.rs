@@ -20,7 +20,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 pub use advice::{Fault, Retry, Severity};
-pub use body::{Dialect, in_stream_event, retry_after_seconds};
+pub use body::{ErrorFormat, in_stream_event, retry_after_seconds};
 pub use death::{Death, HowEnded, MemoryThen};
 
 /// Why a request was not answered, with everything its message needs.

@@ -6,7 +6,11 @@ use serde_json::Value;
 
 use super::*;
 
-const DIALECTS: [Dialect; 3] = [Dialect::OpenAi, Dialect::Ollama, Dialect::Anthropic];
+const FORMATS: [ErrorFormat; 3] = [
+    ErrorFormat::OpenAi,
+    ErrorFormat::Ollama,
+    ErrorFormat::Anthropic,
+];
 
 const OUTAGES: [Outage; 18] = [
     Outage::NoneFound,
@@ -381,13 +385,13 @@ fn an_upstreams_page_or_redirect_is_not_the_callers_fault() {
 }
 
 #[test]
-fn every_body_parses_in_every_dialect() {
+fn every_body_parses_in_every_format() {
     for refusal in every_refusal() {
         let message = refusal.message();
-        for dialect in DIALECTS {
-            let body: Value = serde_json::from_slice(&refusal.body(dialect)).unwrap();
-            match dialect {
-                Dialect::OpenAi => {
+        for format in FORMATS {
+            let body: Value = serde_json::from_slice(&refusal.body(format)).unwrap();
+            match format {
+                ErrorFormat::OpenAi => {
                     let error = body["error"].as_object().unwrap();
                     assert_eq!(error["message"], message);
                     assert!(!error["type"].as_str().unwrap().is_empty());
@@ -395,8 +399,8 @@ fn every_body_parses_in_every_dialect() {
                     assert!(error["param"].is_null() || error["param"].is_string());
                     assert_eq!(error.len(), 4, "{body}");
                 }
-                Dialect::Ollama => assert_eq!(body["error"], message, "a string: {body}"),
-                Dialect::Anthropic => {
+                ErrorFormat::Ollama => assert_eq!(body["error"], message, "a string: {body}"),
+                ErrorFormat::Anthropic => {
                     assert_eq!(body["type"], "error");
                     assert_eq!(body["error"]["message"], message);
                     assert!(!body["error"]["type"].as_str().unwrap().is_empty());
